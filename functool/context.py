@@ -62,6 +62,7 @@ class Context(Generic[Deps]):
     inner_sources: list[str] | None = None  # Untrusted tools that the body of this call has called.
     _mailbox: _Mailbox | None = None
     _decided: tuple[str, Decision | None] = ("", None)
+    _handed: list[tuple[str, Decision | None]] | None = None  # For the next call, and only for it.
     _notes: dict[str, Any] | None = None
 
     def __init__(
@@ -130,7 +131,13 @@ class Context(Generic[Deps]):
         own = view.__dict__ = self.__dict__.copy()
         own["call"], own["schema"] = call, schema
         own["_mailbox"], own["_notes"], own["inner_sources"] = mailbox, None, []
+        own["_decided"] = self._handed.pop() if self._handed else ("", None)
+        own["_handed"] = None
         return view
+
+    def handing_over(self) -> Context[Deps]:
+        """Return a view for a wrapper: the next call is this same call, and has its decision."""
+        return self.view(_handed=[self._decided]) if self._decided[0] else self
 
     @property
     def notes(self) -> dict[str, Any]:

@@ -25,22 +25,21 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 6
 MAX_MESSAGE = 4_000
-MAX_RANKED = 2_000
-"""How many known names are ranked by cheap means: a foreign schema may have 100,000."""
 MAX_COMPARED = 30
-"""How many of them are compared in full. One comparison takes about 0.1 ms."""
+"""How many known names an unknown name is compared with. One comparison takes about 0.1 ms."""
 _NOUNS = ("a ", "an ", "one of ", "true or ", "null")
 
 
 def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     """Return at most `count` of the known names that are most like a name, the closest first.
 
-    If there are many, those of a similar length with the same pairs of letters are compared.
+    If there are many, those of a similar length with the same pairs of letters are compared. A
+    foreign schema may have 100,000.
     """
     name, known = name[:64], [*known]
     if len(known) > MAX_COMPARED:
         pairs = {name[i : i + 2] for i in range(len(name) - 1)}
-        known = nsmallest(MAX_RANKED, known, key=lambda other: abs(len(other) - len(name)))
+        known = nsmallest(2_000, known, key=lambda other: abs(len(other) - len(name)))
         known.sort(key=lambda other: sum(p in other[:150] for p in pairs) / -len(name + other))
     return get_close_matches(name, known[:MAX_COMPARED], n=count)
 

@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from inspect import signature
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from functool.call import ToolResult
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail
 
+T = TypeVar("T")
 ErrorAnswer: TypeAlias = ToolResult | str | None
 ErrorFunc: TypeAlias = Callable[[Exception, Context[Any]], ErrorAnswer | Awaitable[ErrorAnswer]]
 
@@ -93,22 +94,21 @@ def checked_settings(settings: Any, name: str) -> ToolSettings:
     Raises:
         DefinitionError: `settings` is not a `ToolSettings`.
     """
-    settings = ToolSettings() if settings is None else settings
-    if not isinstance(settings, ToolSettings):
-        raise DefinitionError(f"settings must be ToolSettings(...), not {type(settings).__name__}")
-    return settings if settings.display_name else replace(settings, display_name=name)
+    found = checked(settings, ToolSettings, "settings")
+    return found if found.display_name else replace(found, display_name=name)
 
 
-def checked_prompts(prompts: Any) -> ToolPrompts:
-    """Return the prompts, empty ones for None.
+def checked(given: Any, kind: type[T], option: str) -> T:
+    """Return the value of an option: for None, a `kind` without anything set.
 
     Raises:
-        DefinitionError: `prompts` is not a `ToolPrompts`.
+        DefinitionError: The value is not a `kind`.
     """
-    prompts = ToolPrompts() if prompts is None else prompts
-    if not isinstance(prompts, ToolPrompts):
-        raise DefinitionError(f"prompts must be ToolPrompts(...), not {type(prompts).__name__}")
-    return prompts
+    given = kind() if given is None else given
+    if not isinstance(given, kind):
+        found = type(given).__name__
+        raise DefinitionError(f"{option} must be {kind.__name__}(...), not {found}")
+    return given
 
 
 def checked_bytes(limit: Any) -> int | None:

@@ -49,8 +49,8 @@ from functool.options import (
     ToolOptions,
     ToolPrompts,
     ToolSettings,
+    checked,
     checked_bytes,
-    checked_prompts,
     checked_settings,
     refuse_unknown,
 )
@@ -129,7 +129,7 @@ class Tool(ABC):
             [] if on_error is None else [on_error], "on_error_func", ("error", "context")
         )
         self.settings: ToolSettings = checked_settings(options.get("settings"), name)
-        self.prompts: ToolPrompts = checked_prompts(options.get("prompts"))
+        self.prompts: ToolPrompts = checked(options.get("prompts"), ToolPrompts, "prompts")
         self.max_argument_bytes: int | None = checked_bytes(
             options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
         )

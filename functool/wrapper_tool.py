@@ -101,7 +101,7 @@ class WrapperTool(Tool):
         return await self.tool.invoke(call, context)
 
     async def _start_body(self, trip: Trip) -> Any:
-        return self._checked(await self.run(trip.sent, trip.context), "run")
+        return self._checked(await self.run(trip.sent, trip.context.handing_over()), "run")
 
     @property
     def _binder(self) -> Binder:  # type: ignore[override]

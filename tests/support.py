@@ -111,10 +111,10 @@ def heard(debug: bool = False) -> tuple[Context[Any], EventLog]:
     return context, log
 
 
-async def cancelled(work: Coroutine[Any, Any, Any], begun: asyncio.Event | None = None) -> None:
+async def cancelled(work: Coroutine[Any, Any, Any], begun: asyncio.Event) -> None:
     """Cancel `work` when it has begun, and wait until the cancellation has left it."""
     task = asyncio.ensure_future(work)
-    await (asyncio.sleep(0.01) if begun is None else begun.wait())
+    await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -301,7 +301,7 @@ def brackets(levels, inner=""):
 
 def test_nesting_is_limited():
     """A hundred levels of objects and lists pass, the arguments object counted; one more is refused; brackets in a text do not count."""
-    text = "[{" * 500 + '"["'
+    text = '"\n' + "[{" * 500 + '"["'
 
     deep = brackets(100, json.dumps(text))
     assert send(Any, deep) == json.loads(deep)["x"]
@@ -1364,14 +1364,24 @@ class Range(NamedTuple):
     high: int = 9
 
 
-def test_an_object_in_the_place_of_a_named_tuple_is_told_to_be_a_list():
-    """The schema shows a NamedTuple as a list, so the error names no field that is missing."""
-    assert send(Range, {"x": {"lowest": 1}}).message == (
-        "Invalid arguments. x: expected a list; "
-        "x.lowest: unknown argument; no other names are known here"
-    )
-    assert send(Range, {"x": {"low": 1}}) == Range(1, 9)
-    assert send(Range, {"x": [1, 2]}) == Range(1, 2)
+def test_an_object_in_the_place_of_a_named_tuple_is_told_its_fields():
+    """The schema shows a NamedTuple as a list, so only the error can name its fields."""
+
+    @FunctionTool
+    def search(price: Range, other: tuple[int, int, int] = (1, 2, 3)) -> str:
+        return f"{price.low}-{price.high}"
+
+    for sent, said in {
+        "lowest": "price.low: required, but missing; "
+        "price.lowest: unknown argument; did you mean 'low'?",
+        "x": "price.low: required, but missing; price.x: unknown argument; known: low, high",
+    }.items():
+        assert call(search, {"price": {sent: 1}}).text == f"Invalid arguments. {said}"
+    assert "price.low: expected an integer" in call(search, {"price": {"low": "no"}}).text
+    assert "price[0]: required" in call(search, {"price": []}).text
+    assert "other" in call(search, {"price": [1], "other": {"low": 1}}).text
+    for price in ({"low": 1}, [1], [1, 9]):
+        assert call(search, {"price": price}).value == "1-9"
 
 
 class Reading(BaseModel):

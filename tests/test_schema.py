@@ -9,6 +9,7 @@ from dataclasses import InitVar, dataclass, field
 from datetime import date
 from decimal import Decimal
 from enum import Enum, IntEnum
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import (
     Annotated,
@@ -19,6 +20,7 @@ from typing import (
     Optional,
     TypeVar,
     Union,
+    get_origin,
 )
 from uuid import UUID
 
@@ -452,11 +454,11 @@ def test_the_definitions_that_hold_themselves():
 
     def cycles(**links):
         defs = {name: {"items": {"$ref": f"#/$defs/{to}"}} for name, to in links.items()}
-        return sorted(Names({"$ref": "#/$defs/A", "$defs": defs}).cycles())
+        return sorted(Names({"$ref": "#/$defs/A", "$defs": defs}).cycles)
 
     assert cycles(A="A") == ["A"] and cycles(A="B", B="C", C="A") == ["A", "B", "C"]
     assert cycles(A="B", B="C") == [] and cycles(A="B", C="C") == []
-    assert Names({"items": {"$ref": "#"}}).cycles() == ["#"]
+    assert Names({"items": {"$ref": "#"}}).cycles == ["#"]
 
 
 def test_models_defined_later_resolve_later():
@@ -772,6 +774,38 @@ def test_the_text_of_a_decimal():
         assert called(pay, amount=sent, tip=1).startswith("Invalid arguments.")
 
 
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    lives: str = "1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "said"),
+    [
+        (Cat | Dog, {"kind": "cat", "lives": True}, "a.lives: expected an integer, not a boolean"),
+        (IPv4Address | None, True, "a: expected a valid ipv4, not a boolean"),
+        (Cat | dict[str, float], {"b": "NaN"}, "a.b: expected a finite number"),
+        (float | str, "NaN", "0"),
+        (float | list[bool], [True], "0"),
+        (Cat | Any, {"kind": "cat", "lives": [True]}, "0"),
+        (Cat | dict[str, bool], {"lives": True}, "0"),
+        (list[int] | list[bool], [True], "0"),
+    ],
+)
+def test_a_bool_is_no_number_in_any_union(kind, sent, said):
+    """True is refused where a union allows a number and no bool, in whatever member the place is."""
+
+    def go(a: kind, b: int = 0) -> int:
+        return b
+
+    assert said in called(FunctionTool(go), a=sent, b="0")
+
+
 def test_a_schema_of_an_authors_own_may_name_several_types():
     """A list of types stands anywhere, also in a member of a union, and wrong values are refused."""
 
@@ -1026,3 +1060,144 @@ def test_pydantic_honours_a_rewritten_model():
     SchemaValidator(core).validate_python(sent)
     with pytest.raises(ValidationError, match="extra_forbidden"):
         SchemaValidator(core, _use_prebuilt=False).validate_python(sent)
+
+
+def test_very_many_recursive_definitions_are_found():
+    """What only leads into a ring is not recursive; names stay different from each other."""
+    chain = {f"a{i}": {"$ref": f"#/$defs/a{i + 1}"} for i in range(1_200)}
+    ring = {**chain, "a1200": {"$ref": "#/$defs/a1"}}
+    straight = {**chain, "a1200": {"type": "string"}}
+
+    assert len(Names({"$ref": "#/$defs/a0", "$defs": ring}).cycles) == 1_200
+    assert Names({"$ref": "#/$defs/a0", "$defs": straight}).cycles == []
+    parts = {"$defs": {f"a{i}": {"x": {}} for i in range(4)} | {"x_2": {}}}
+    names = Names(parts)
+    refs = ["#/$defs/x_2", *(f"#/$defs/a{i}/x" for i in range(4))]
+    assert [names.of(ref) for ref in refs] == ["x_2", "x", "x_3", "x_4", "x_5"]
+
+
+class Plus(BaseModel):
+    op: Literal["plus", "add"]
+    left: "Sum"
+    right: "Sum"
+
+
+@dataclass
+class Minus:
+    op: Literal["minus"]
+    left: "Sum"
+    right: "Sum"
+
+
+class Times(TypedDict):
+    op: Literal["times"]
+    left: "Sum"
+    right: "Sum"
+
+
+class Always(BaseModel):
+    op: Literal["plus"] = "plus"
+    value: int
+
+
+Sum = Plus | Minus | Times | Always | int
+Plus.model_rebuild()
+
+
+def test_a_recursive_union_of_classes_with_constants_is_validated_in_linear_time():
+    """pydantic tries every class at each level: a good tree of 25 levels takes minutes."""
+
+    def tree(leaf, *ops):
+        for op in ops:
+            leaf = {"op": op, "left": leaf, "right": 1}
+        return leaf
+
+    def take(x: Sum) -> str:
+        return type(x).__name__
+
+    tool = FunctionTool(take)
+    assert "oneOf" not in json.dumps(tool.schema.plain)
+    for op, name in {"add": "Plus", "minus": "Minus", "times": "dict"}.items():
+        deep = tree({"value": 2}, *["plus", "minus", "times"] * 13, op)
+        assert call(tool, {"x": deep}).value == name
+    assert call(tool, {"x": 5}).value == "int"
+    assert call(tool, {"x": {"value": 5}}).value == "Always"
+    wrong = call(tool, {"x": tree("no", *["times"] * 40)})
+    assert wrong.error.type == "ArgumentError"
+
+
+class Left(BaseModel):
+    kind: Literal["a"]
+    x: int
+
+
+class Right(BaseModel):
+    kind: Literal["a"]
+    y: int
+
+
+class Third(BaseModel):
+    kind: Annotated[Literal["c"], Field(alias="sort")]
+    n: Literal[1]
+
+
+def test_classes_without_constants_of_their_own_are_all_tried():
+    """Two with the same constant, an alias, a number and an order of the author's tell nothing."""
+
+    def take(x: Left | Right | Third) -> str:
+        return type(x).__name__
+
+    def in_order(x: Annotated[Left | Right, Field(union_mode="left_to_right")]) -> str:
+        return type(x).__name__
+
+    for tool in (FunctionTool(take), FunctionTool(in_order)):
+        assert call(tool, {"x": {"kind": "a", "x": 1}}).value == "Left"
+        assert call(tool, {"x": {"kind": "a", "y": 1}}).value == "Right"
+    assert call(FunctionTool(take), {"x": {"sort": "c", "n": 1}}).value == "Third"
+
+
+ONE_HASH = [(2**61 - 1) * i for i in range(1, 1_500)]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "items"),
+    [
+        (set[int], ONE_HASH),
+        (frozenset[Decimal], [str(i) for i in ONE_HASH]),
+        (set[UUID], [str(UUID(int=i)) for i in ONE_HASH]),
+        (set, ONE_HASH),
+        (dict[int, int], ONE_HASH),
+        (dict[UUID, list[set[int]]], [str(UUID(int=i)) for i in ONE_HASH]),
+    ],
+    ids=str,
+)
+def test_numbers_with_one_hash_are_refused(annotation, items):
+    """Python compares each with each. 45,000 of them took half a minute."""
+
+    def take(x) -> int:
+        return len(x)
+
+    take.__annotations__["x"] = annotation
+    tool = FunctionTool(take)
+
+    def sent(some):
+        value = {"int": 1, "UUID": []}
+        is_dict = get_origin(annotation) is dict
+        return {
+            "x": {str(i): value[annotation.__args__[0].__name__] for i in some} if is_dict else some
+        }
+
+    assert "hashed alike" in call(tool, sent(items)).text
+    assert call(tool, sent(items[:90])).value == 90
+    others = [str(UUID(int=i)) if "-" in str(items[0]) else i for i in range(3_000)]
+    assert call(tool, sent(others)).value == 3_000
+    assert call(tool, sent([*others[:-1], "no"])).is_error is (annotation is not set)
+
+
+def test_a_set_of_lists_is_refused_in_words():
+    """What has no hash is the validation's own to refuse."""
+
+    def take(x: set) -> int:
+        return len(x)
+
+    assert call(FunctionTool(take), {"x": [[1]] * 1_500}).error.type == "ArgumentError"

@@ -561,6 +561,16 @@ def test_labels_outlive_whatever_takes_the_place_of_a_result():
     assert call(untrusted).metadata["sources"] == ["w", "mail"]
 
 
+def test_what_stands_around_an_untrusted_tool_may_answer_in_its_place():
+    """A layer's own answer is labelled like the body's; outside of a call there is nothing to label."""
+    stored = FunctionTool(lambda: "mail", name="mail", settings=MAIL).around(
+        lambda call, context, proceed: ToolResult.of("stored")
+    )
+
+    assert call(stored).metadata["sources"] == ["mail"]
+    assert Context().add_sources(["mail"]) is None
+
+
 def test_a_failed_call_frees_its_context_at_once():
     """The cause of a failure holds no circle: no collector has to come for what it refers to."""
 

@@ -419,3 +419,34 @@ def streamed(tool: Tool, name: str, text: str) -> tuple[Any, int]:
             if isinstance(event, CallRefused):
                 return event.error, at
     return None, at
+
+
+def test_the_patterns_of_a_stranger_are_judged_within_a_budget():
+    """A pattern that is too much work for this text suspects nothing, and holds nobody up."""
+    tool = SchemaTool("t", "T.", {"properties": {"x": {"pattern": "^.{3000}$"}}}, print)
+
+    assert "pattern" in str(tool.watch().feed('{"x": "aa"'))
+    assert tool.watch().feed(json.dumps({"x": "a" * 400_000})) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"properties": {"x": {"properties": [1]}}}, '{"x": {"y": 1}}'),
+        (
+            {
+                "$ref": "#/$defs/a0",
+                "$defs": {f"a{i}": {"$ref": f"#/$defs/a{i + 1}"} for i in range(5_000)},
+            },
+            '{"x": 1}',
+        ),
+    ],
+    ids=["malformed", "a chain"],
+)
+def test_a_schema_that_cannot_be_read_suspects_nothing(schema, text):
+    """The binder answers such a call, in words."""
+    tool = SchemaTool("t", "T.", schema, print)
+
+    assert tool.watch().feed(text) is None
+    with pytest.raises(ArgumentError):
+        tool.bind(text)

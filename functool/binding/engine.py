@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
@@ -172,29 +172,20 @@ def _unevaluated(word: str, validator: Any, instance: Any, schema: Any) -> list[
     return [each for each in everything if each not in found]
 
 
-def _hashable(value: Any) -> Any:
-    """Return a hashable key that is equal for equal JSON values: 1 equals 1.0, but not true."""
-    _spend(1)
-    if isinstance(value, bool) or value is None:
-        return (value, "")
-    if isinstance(value, dict):
-        return frozenset((name, _hashable(item)) for name, item in value.items())
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+def _has_repeats(items: list[Any]) -> bool:
+    """Whether two items are equal as JSON values: 1 equals 1.0, but not true.
 
-
-def _has_repeats(items: Iterable[Any]) -> bool:
-    """Whether two hashable keys are equal.
-
-    A set would be quadratic for numbers that a stranger has chosen to have the same hash.
+    Their texts are compared. A stranger can choose numbers that have the same hash, but no texts.
     """
-    groups: dict[int, list[Any]] = {}
-    for item in items:
-        group = groups.setdefault(hash(item), [])
-        _spend(len(group))
-        if item in group:
-            return True
-        group.append(item)
-    return False
+    text = json.dumps(items)
+    _spend(len(text) // 100)
+    texts = [json.dumps(item, sort_keys=True) for item in json.loads(text, parse_float=_number)]
+    return len({*texts}) < len(texts)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def matches(pattern: str, text: str) -> bool | None:
@@ -272,7 +263,7 @@ def _validator_class() -> Any:
 
     def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         items = instance if wanted and isinstance(instance, list) else []
-        if _has_repeats(map(_hashable, items)):
+        if _has_repeats(items):
             yield SchemaMismatch("an item is repeated")
 
     def others(

@@ -15,6 +15,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic_core import ValidationError, core_schema, from_json, to_json
@@ -36,7 +37,7 @@ from functool.errors import ArgumentError
 from functool.schema.admits import find_bool_for_number, kinds_of, takes_only_containers
 from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
-from functool.schema.rewrite import failing_fast
+from functool.schema.rewrite import failing_fast, tuple_fields
 from functool.schema.signature import FunctionSchema
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class FunctionBinder:
         self._quoted = [_quoted(name) for name in names]
         kinds = kinds_of(self._root)
         self._names_differ = bool(self._renamed or self._reserved)
-        recursive = "$ref" in kinds and bool(Names(self._root).cycles())
+        recursive = "$ref" in kinds and bool(Names(self._root).cycles)
         self._nests = "any" in kinds or recursive
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds
@@ -172,7 +173,7 @@ class FunctionBinder:
             values = validate(text)
         except ValidationError as error:
             named = {problem["path"] for problem in problems}
-            others = problems_of(error, sent, self._root, self._known)
+            others = problems_of(error, sent, self._root, self._known, self._tuples)
             problems += [problem for problem in others if problem["path"] not in named]
         except Exception as error:
             raise validator_failed(error) from error
@@ -264,7 +265,11 @@ class FunctionBinder:
 
     @_computed_once
     def _known(self) -> set[str]:
-        return set(property_names(self._root))
+        return {*property_names(self._root), *chain(*self._tuples.values())}
+
+    @_computed_once
+    def _tuples(self) -> dict[int, list[str]]:
+        return tuple_fields(self._parts.core)
 
 
 def validator_failed(error: Exception) -> ArgumentError:
@@ -280,5 +285,5 @@ def number_problems(sent: Mapping[str, Any], schema: Any, known: set[str]) -> li
         ArgumentError: A number is not finite.
     """
     refuse_infinite(sent)
-    found = find_bool_for_number(sent, schema, schema)
+    found = find_bool_for_number(sent, [schema], schema)
     return [{"path": path_text(found[0], known), "expected": found[1]}] if found else []

@@ -42,11 +42,16 @@ _EXPECTED = {
 
 
 def problems_of(
-    error: ValidationError, sent: Any, schema: Mapping[str, Any], known: Set[str] | None = None
+    error: ValidationError,
+    sent: Any,
+    schema: Mapping[str, Any],
+    known: Set[str] | None = None,
+    tuples: Mapping[int, list[str]] = {},
 ) -> list[dict[str, Any]]:
     """Return the problems, one for each path, without any value that was sent.
 
-    `schema` is the schema of the arguments, and `known` its property names at every depth.
+    `schema` is the schema of the arguments, `known` its property names at every depth, and `tuples`
+    are the fields of named tuples, by their number.
     """
     if (count := error.error_count()) > _MOST_READ:
         return [{"path": "", "expected": f"there are {count:,} problems, too many to name"}]
@@ -59,7 +64,7 @@ def problems_of(
             if (*steps,) in unknown:  # Another member of a union has refused it.
                 continue
             *above, name = steps
-            names = names_at(schema, above, schema)
+            names = names_at(schema, above, schema, tuples)
             problem = unknown_name(str(name), names, path_text(above, known), len(unknown))
             unknown.add((*steps,))
         else:
@@ -95,8 +100,6 @@ def _followed(loc: tuple[int | str, ...], sent: Any, known: Set[str]) -> list[An
 
 def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
     kind, context = detail["type"], detail.get("ctx")
-    if kind == "missing" and detail["loc"][-1] not in known and isinstance(detail["loc"][-1], str):
-        return {"expected": "a list"}  # A NamedTuple, which the schema shows as a list.
     if kind in _EXPECTED:
         return {"expected": _EXPECTED[kind]}
     if kind in ("literal_error", "enum"):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -77,10 +78,11 @@ class Watch:
         """Read the next piece. Return an error if the arguments can no longer become valid."""
         try:
             self._reading.send(text)
-        except (StopIteration, _FalseAlarm):
-            pass  # Nothing is checked any more.
         except ArgumentError as error:
             self._error = error
+        except Exception:
+            # Nothing is checked any more: after a false alarm, an error, or a malformed schema.
+            pass
         return self._error
 
 
@@ -273,5 +275,6 @@ def watching(binder: Any, make: Callable[[], Shapes], limit: int | None) -> Watc
     """Return a new watch. The shapes of a binder are computed once."""
     shapes = _shapes_of.get(binder)
     if shapes is None:
-        shapes = _shapes_of[binder] = make()
+        with suppress(RecursionError, AttributeError, TypeError):  # A stranger's schema.
+            shapes = _shapes_of[binder] = make()
     return Watch(shapes, binder.values, limit)

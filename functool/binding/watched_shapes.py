@@ -15,10 +15,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import reduce
 from typing import Any, TypeAlias
 
-from functool.binding.json_text import linear_pattern
+from functool.binding.engine import TooMuchWork, bounded_work, matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
 from functool.schema.shapes import NAMES, values_of
 from functool.schema.signature import FunctionSchema
@@ -51,8 +52,9 @@ def fits_text(limits: Limits, text: str, complete: bool) -> bool:
     if not complete:
         return any(isinstance(known, str) and known.startswith(text) for known in texts)
     pattern = limits.get("pattern")
-    search = linear_pattern(pattern) if isinstance(pattern, str) else None
-    return text in texts and (search is None or search(text))
+    with suppress(TooMuchWork), bounded_work():
+        return text in texts and not (isinstance(pattern, str) and matches(pattern, text) is False)
+    return True
 
 
 def fits_value(limits: Limits, value: Any) -> bool:

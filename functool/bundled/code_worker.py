@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from time import monotonic
 from typing import Any
 
 from functool import DefinitionError, ToolError
+from functool.layers.own_directory import own_directory
 
 try:
     import pydantic_monty as monty
@@ -91,7 +91,7 @@ class _Starter:
         # `SimpleQueue.put` may be called by a finalizer, even in the middle of another `put`.
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
         self._jobs = SimpleQueue()
-        self._directory = tempfile.mkdtemp(prefix="functool-")
+        self._directory = own_directory("code-")
         self._pool: Any = None
         self._thread = threading.Thread(target=self._work, name="functool-code", daemon=True)
         self._thread.start()
@@ -236,8 +236,8 @@ class Session:
             while True:
                 if monotonic() - begun > self._left:
                     raise TooSlow(
-                        "The program was stopped: with its questions about untrusted values it"
-                        f" computed for more than {self._seconds:g} seconds."
+                        "The program was stopped: with its questions to the host, as .count() is"
+                        f" one, it computed for more than {self._seconds:g} seconds."
                     )
                 if isinstance(snapshot, monty.MontyComplete):
                     return None, Turn(ended=True, value=snapshot.output)

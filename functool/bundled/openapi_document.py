@@ -7,14 +7,14 @@ limited before other code walks through the document.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from functool import DefinitionError
+from functool.bundled.openapi_yaml import read_yaml
 from functool.integrations.visible import visible
 
 Spec: TypeAlias = Mapping[str, Any] | str | bytes
@@ -212,77 +212,12 @@ def _parsed(spec: str | bytes) -> Any:
         raise DefinitionError(f"the OpenAPI document is longer than {MAX_BYTES:,} bytes")
     try:
         text = spec.decode("utf-8-sig") if isinstance(spec, bytes) else spec.removeprefix("\ufeff")
-        return json.loads(text) if text.lstrip()[:1] == "{" else _yaml(text)
+        if text.lstrip()[:1] == "{":
+            return json.loads(text)
+        return read_yaml(text, MAX_NODES, MAX_DEPTH)
     except RecursionError as error:
         raise DefinitionError(
             f"the OpenAPI document is nested more than {MAX_DEPTH} deep"
         ) from error
     except ValueError as error:
         raise DefinitionError(f"the OpenAPI document cannot be read: {str(error)[:200]}") from error
-
-
-def _yaml(text: str) -> Any:
-    """Read YAML with the types of JSON only: a version is not a date, and `no` is a text."""
-    try:
-        import yaml
-    except ImportError as missing:
-        raise ImportError(
-            "OpenAPI documents in YAML need PyYAML: pip install 'functool[openapi]'"
-        ) from missing
-
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        yaml_implicit_resolvers: dict[str, Any] = {}
-
-    for tag, pattern, first in _YAML_TYPES:
-        Loader.add_implicit_resolver(
-            f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"), first
-        )
-    try:
-        _check_events(yaml, yaml.parse(text, Loader=Loader))
-        return yaml.load(text, Loader=Loader)
-    except yaml.YAMLError as error:
-        raise DefinitionError(
-            f"the OpenAPI document is not valid YAML: {str(error)[:200]}"
-        ) from error
-
-
-def _check_events(yaml: Any, events: Iterable[Any]) -> None:
-    """Refuse YAML that would grow without limit, nest too deep or raise while it is loaded."""
-    depth, left = 0, 2 * MAX_NODES  # A key and its value.
-    for event in events:
-        left -= isinstance(event, yaml.NodeEvent)
-        if left < 0:
-            raise DefinitionError(f"the OpenAPI document has more than {MAX_NODES:,} values")
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        line = event.start_mark.line + 1
-        if depth > MAX_DEPTH:
-            raise DefinitionError(
-                f"the OpenAPI document is nested more than {MAX_DEPTH} deep, at line {line}"
-            )
-        # Merged aliases grow without limit while they are loaded, before `_Cleaner` can count them.
-        if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and not event.style:
-            raise DefinitionError(
-                "the OpenAPI document uses YAML merge keys (<<), which are not supported:"
-                f" line {line}"
-            )
-        # PyYAML may raise any exception for a tag that does not fit its value, such as `!!int ""`.
-        tag = getattr(event, "tag", None)
-        if tag is not None and tag not in _YAML_TAGS:
-            raise DefinitionError(
-                f"the OpenAPI document is not valid YAML of JSON's types: tag {tag[:100]!r},"
-                f" line {line}"
-            )
-
-
-_YAML_TAGS = frozenset({"!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq"))})
-_YAML_TYPES: tuple[tuple[str, str, list[str | None]], ...] = (
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),
-    (
-        "float",
-        r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+",
-        list("-+.0123456789"),
-    ),
-)

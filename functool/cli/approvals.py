@@ -51,7 +51,9 @@ def list_pending(inbox: Inbox, as_json: bool) -> None:
     for request in pending:
         arguments = json.dumps(request.arguments)
         brief = arguments if len(arguments) <= BRIEF else f"{arguments[:BRIEF]}…"
-        click.echo(visible(f"{request.id}\t{request.tool}\t{brief}"))
+        # The question of a server has line ends. Each would begin a line like those of requests.
+        tool = " ".join(request.tool.split())
+        click.echo(visible(f"{request.id}\t{tool}\t{brief}"))
 
 
 @approvals.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import shutil
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from functool.cli.commands import TargetCommand, complete_target, header_option
 from functool.cli.contexts import context_option, run_until_stopped
 from functool.cli.targets import headers_of, opened
 from functool.cli.telling import readable_errors
+from functool.layers.own_directory import own_directory
 
 if TYPE_CHECKING:
     from functool import Context
@@ -75,8 +76,11 @@ def _inbox(file: Path | None, context: Context[Any] | None, stack: ExitStack) ->
 
     if file is None and context is not None and isinstance(context.approver, InboxApprover):
         return context.approver.inbox
-    folder = "" if file else stack.enter_context(tempfile.TemporaryDirectory())
-    return Inbox(file or Path(folder) / "inbox.db")
+    if file is None:
+        folder = own_directory("play-")
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        file = folder / "inbox.db"
+    return Inbox(file)
 
 
 async def _serve(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from typing import Any
 
@@ -84,7 +83,7 @@ class ChatChunks:
         if isinstance(arguments, (str, type(None))):
             reply.add(found, arguments)
         else:  # Mistral's SDK may have read them already.
-            reply.finish(found, json.dumps(arguments))
+            reply.finish(found, arguments)
 
 
 def _has_delta(choice: Any) -> bool:

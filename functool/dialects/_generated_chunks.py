@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from io import StringIO
+from math import isfinite
 from typing import Any
 
-from functool.dialects._reply import Reply, Written, mixed_streams
+from functool import ArgumentError
+from functool.binding.json_text import MAX_DEPTH
+from functool.dialects._reply import TOO_DEEP, Reply, Written, mixed_streams
 from functool.dialects._wire import get, mismatch
 
 _FIELDS = ("candidates", "prompt_feedback", "usage_metadata", "response_id", "model_version")
 _NAMES = {*_FIELDS, "promptFeedback", "usageMetadata", "responseId", "modelVersion"}
-_STEP = re.compile(r"\.([\w$-]+)|\[(\d+)\]|\[(['\"])(.*?)\3\]")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[(['\"])(.*?)\3\]", re.DOTALL | re.ASCII)
+MAX_GAPS = 1_000
+"""How many items of lists may be missing in the pieces of one call."""
 
 
 class GeneratedChunks:
@@ -26,6 +32,8 @@ class GeneratedChunks:
         self._id: str | None = None
         self._open: Written | None = None
         self._pieces: dict[str, Any] = {}
+        self._gaps = 0
+        self._fits = True
         self._count = 0
 
     def read(self, chunk: Any, reply: Reply) -> None:
@@ -64,15 +72,54 @@ class GeneratedChunks:
             if not name:
                 raise ValueError("arguments came for a call that did not start in this stream")
             self._open = reply.start(self._count, name, get(entry, "id"))
-            self._count, self._pieces = self._count + 1, {}
-        for piece in get(entry, "partial_args", "partialArgs") or ():
-            _place(self._pieces, piece)
-        if args:
-            self._pieces.update(args)
-        if not get(entry, "will_continue", "willContinue"):
-            text = json.dumps(self._pieces, ensure_ascii=False)
+            self._count, self._pieces, self._gaps = self._count + 1, {}, 0
+            self._fits = True
+        if args and not isinstance(args, Mapping):
+            raise mismatch("the arguments of a call as an object", args)
+        continues, text = bool(get(entry, "will_continue", "willContinue")), None
+        try:
+            for piece in get(entry, "partial_args", "partialArgs") or () if self._fits else ():
+                self._place(piece)
+            self._pieces.update(args or {})
+            text = None if continues or not self._fits else _json(self._pieces)
+        except ArgumentError as error:
+            self._fits = False
+            if self._open.error is None:
+                reply.refuse(self._open, error)
+        if not continues:
             reply.finish(self._open, text)
             self._open = None
+
+    def _place(self, piece: Any) -> None:
+        """Put a piece of the arguments where its JSON Path says. Pieces of one text are joined.
+
+        Raises:
+            ArgumentError: It does not fit into the pieces before it.
+        """
+        steps = _steps(get(piece, "json_path", "jsonPath"))
+        if len(steps) > MAX_DEPTH:
+            raise ArgumentError(TOO_DEEP)
+        node: Any = self._pieces
+        for step, after in zip(steps, [*steps[1:], None], strict=True):
+            kind: Any = list if isinstance(step, int) else dict
+            if not isinstance(node, kind):
+                raise ArgumentError("the pieces of the arguments do not fit together")
+            if isinstance(step, int):
+                self._fill(node, step)
+            before = node[step] if isinstance(step, int) else node.get(step)
+            if after is None:
+                node[step] = _scalar(piece, before)
+            elif before is None:
+                node[step] = [] if isinstance(after, int) else {}
+            node = node[step]
+
+    def _fill(self, items: list[Any], index: int) -> None:
+        """Make a list long enough for an index. It may lack a few items, but not a million."""
+        missing = max(0, index + 1 - len(items))
+        self._gaps += max(0, missing - 1)
+        if self._gaps > MAX_GAPS:
+            raise ArgumentError("the pieces of the arguments leave out too many items of a list")
+        items += [None] * missing
 
 
 def _word(reason: Any) -> str:
@@ -80,31 +127,42 @@ def _word(reason: Any) -> str:
     return str(getattr(reason, "value", reason))
 
 
-def _place(whole: dict[str, Any], piece: Any) -> None:
-    """Put a piece of the arguments where its JSON Path says. Pieces of one text are joined."""
-    path = get(piece, "json_path", "jsonPath") or ""
-    steps: list[Any] = [
-        int(index) if index else name or quoted
-        for name, index, _, quoted in _STEP.findall(path.removeprefix("$"))
-    ]
-    if not steps:
+def _steps(path: Any) -> list[str | int]:
+    """Return the names and indexes of a JSON Path.
+
+    Raises:
+        ValueError: It is no path that leads into an object.
+    """
+    path = path if isinstance(path, str) else ""
+    steps: list[str | int] = []
+    at = int(path.startswith("$"))
+    while found := _STEP.match(path, at):
+        name, index, _, quoted = found.groups()
+        # More digits make an index that is too large in any case.
+        steps.append(int(index[:10]) if index else name or quoted)
+        at = found.end()
+    if not steps or at < len(path):
         raise ValueError("a piece of the arguments has no JSON Path that leads into them")
-    node: Any = whole
-    for step, after in zip(steps, [*steps[1:], None], strict=True):
-        if isinstance(node, list) and isinstance(step, int):
-            node += [None] * (step + 1 - len(node))
-        before = node[step] if isinstance(node, list) else node.get(step)
-        if after is None:
-            text = get(piece, "string_value", "stringValue")
-            joined = before + text if isinstance(before, str) and text is not None else text
-            node[step] = _scalar(piece) if text is None else joined
-        elif before is None:
-            node[step] = [] if isinstance(after, int) else {}
-        node = node[step]
+    return steps
 
 
-def _scalar(piece: Any) -> Any:
+def _scalar(piece: Any, before: Any) -> Any:
+    """Return the value of a piece. A text is kept open for the pieces that follow `before`."""
+    text = get(piece, "string_value", "stringValue")
+    if text is not None:
+        whole = before if isinstance(before, StringIO) else StringIO(newline="")
+        whole.write(before + text if isinstance(before, str) else text)
+        return whole
     number = get(piece, "number_value", "numberValue")
-    if number is not None:
+    if isinstance(number, float):
+        if not isfinite(number):
+            raise ArgumentError("a number is too large: every number must be finite")
         return int(number) if number == int(number) else number
-    return get(piece, "bool_value", "boolValue")
+    return get(piece, "bool_value", "boolValue") if number is None else number
+
+
+def _json(pieces: dict[str, Any]) -> str:
+    try:
+        return json.dumps(pieces, ensure_ascii=False, default=StringIO.getvalue)
+    except RecursionError:
+        raise ArgumentError(TOO_DEEP) from None

@@ -59,7 +59,8 @@ class GrokChunks:
                 reply.finish(call, get(function, "arguments"))
                 self._count += 1
         reason = get(output, "finish_reason", "finishReason") or 0
-        word = _REASONS[reason] if isinstance(reason, int) else reason.removeprefix("REASON_")
+        known = isinstance(reason, int) and 0 <= reason < len(_REASONS)
+        word = _REASONS[reason] if known else str(reason).removeprefix("REASON_")
         # After calls of tools that run at the provider, the model goes on in another output.
         if word != "INVALID" and (word != "TOOL_CALLS" or reply.calls):
             reply.end(word, complete=word in _COMPLETE)

@@ -21,6 +21,7 @@ from functool.dialects._events import (
 
 _MARK = re.compile(r'["\\{}\[\]]')
 _JSON_SPACE = " \t\r\n"
+TOO_DEEP = "the arguments are nested too deeply"
 
 
 def mixed_streams(problem: str) -> ValueError:
@@ -105,11 +106,17 @@ class Reply:
         self._tools = tools
         self._open: dict[Any, Written] = {}
         self._events: list[StreamEvent] = []
+        self._settled: list[Written] = []
 
     def take(self) -> list[StreamEvent]:
         """Return the events since the last call of this method."""
         events, self._events = self._events, []
         return events
+
+    def settled(self) -> list[Written]:
+        """Return the calls that became ready or were refused since the last call of this method."""
+        settled, self._settled = self._settled, []
+        return settled
 
     def find(self, key: Any) -> Written | None:
         """Return the call of this key, or None."""
@@ -132,7 +139,7 @@ class Reply:
         if self._tools is not None:
             tool = self._tools.get(call.name)
             if tool is None:
-                self._refuse(call, UnknownToolError(call.name, self._tools))
+                self.refuse(call, UnknownToolError(call.name, self._tools))
             else:
                 call.watch = tool.watch()
         return call
@@ -153,7 +160,7 @@ class Reply:
         if error is None and rest.strip(_JSON_SPACE):
             error = ArgumentError("the arguments go on after the end of their JSON object")
         if error is not None:
-            self._refuse(call, error)
+            self.refuse(call, error)
         elif call.brackets.closed and not call.ready:
             self._make_ready(call)
 
@@ -163,11 +170,10 @@ class Reply:
         Raises:
             ValueError: The arguments differ from those that were streamed.
         """
-        if arguments is not None:
-            text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        if arguments is not None and (text := self._text(call, arguments)) is not None:
             if text.startswith(call.text):
                 self.add(call, text[len(call.text) :])
-            elif _decoded(text) != _decoded(call.text):
+            elif _differ(text, call.text):
                 raise ValueError("the arguments of a call differ from those that were streamed")
         if not call.ended:
             call.ended = True
@@ -191,6 +197,14 @@ class Reply:
         self.failure = StreamBroken(f"the provider reported: {message}")
         self.end(f"failed: {message}", complete=False)
 
+    def _text(self, call: Written, arguments: Any) -> str | None:
+        """Return arguments as JSON text. If they are nested too deeply, refuse their call."""
+        try:
+            return arguments if isinstance(arguments, str) else json.dumps(arguments)
+        except RecursionError:
+            self.refuse(call, ArgumentError(TOO_DEEP))
+            return None
+
     def _end_call(self, call: Written, complete: bool) -> None:
         """Make an ended call ready, or refuse it."""
         if call.ready or call.error is not None:
@@ -198,14 +212,17 @@ class Reply:
         if complete and (not call.text or call.text.isspace()):
             self._make_ready(call)
         else:
-            self._refuse(call, ArgumentError("the arguments are not one whole JSON object"))
+            self.refuse(call, ArgumentError("the arguments are not one whole JSON object"))
 
     def _make_ready(self, call: Written) -> None:
         call.ready = True
+        self._settled.append(call)
         self._events.append(CallReady(call.call))
 
-    def _refuse(self, call: Written, error: ToolError) -> None:
+    def refuse(self, call: Written, error: ToolError) -> None:
+        """Refuse a call."""
         call.ready, call.error = False, error
+        self._settled.append(call)
         self._events.append(CallRefused(call.call, error))
 
     def _check_open(self) -> None:
@@ -213,8 +230,9 @@ class Reply:
             raise mixed_streams("the stream has ended, and here is more of it")
 
 
-def _decoded(text: str) -> Any:
+def _differ(text: str, other: str) -> bool:
+    """Whether two texts are not the same JSON value."""
     try:
-        return json.loads(text)
-    except ValueError:
-        return text
+        return bool(json.loads(text) != json.loads(other))
+    except (ValueError, RecursionError):
+        return text != other

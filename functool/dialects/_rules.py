@@ -147,7 +147,8 @@ def _tuple(rules: Rules, node: Node) -> Iterator[str]:
     if kept and (not rules.items or "items" in node):
         return
     members = [*prefix, *([node["items"]] if isinstance(node.get("items"), dict) else [])]
-    kinds = [member for i, member in enumerate(members) if member not in members[:i]]
+    # A list of these may be long, so compare texts instead of each member with each other one.
+    kinds = [*{json.dumps(m, default=str, sort_keys=True): m for m in members}.values()]
     if rules.closed and len(kinds) > 1 and "items" not in node:
         del node["prefixItems"]
         fields = {f"item_{i}": member for i, member in enumerate(prefix)}

@@ -56,8 +56,10 @@ class Reader:
         if self._closed:
             raise ValueError("the stream was closed, and here is more of it")
         self._parser.read(chunk, self._reply)
-        if self._turn is not None:
-            self._turn.look(self._reply.calls)
+        # There may be thousands of calls and of chunks, so look only at the calls that changed.
+        settled = self._reply.settled()
+        if self._turn is not None and (settled or self._reply.ended is not None):
+            self._turn.look(settled)
         return self._reply.take()
 
     def calls(self) -> list[ToolCall]:

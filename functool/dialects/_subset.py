@@ -47,7 +47,8 @@ def _find(s: Any, path: str, root: dict[str, Any]) -> Iterator[str]:
 def _rules(s: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     """Map the rules on the structure of a schema to whether it breaks them."""
     types, values = types_of({"type": s.get("type")}), values_of(s)
-    missing = [name for name in s.get("properties", {}) if name not in s.get("required", ())]
+    required = {*s.get("required", ())}
+    missing = [name for name in s.get("properties", {}) if name not in required]
     return {
         "ref-siblings": "$ref" in s and s.keys() - {"$ref", "$defs", "definitions"},
         "ref-target": "$ref" in s and lookup(root, s["$ref"]) is UNSET,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from functool.dialects import Lost, placed
 from functool.dialects._rules import Node, Rules, describe, rewrite, words
-from functool.schema.json_schema import Names, children, reachable, resolved
+from functool.schema.json_schema import Names, children, resolved
 
 MAX_NODES = 20_000
-"""How many nodes inlining may make: a reference that is met later is cut."""
+"""How many nodes writing definitions out may make: a reference that is met later is kept or cut."""
+
+MAX_COPIED = 10_000_000
+"""How many characters of definitions may be written out."""
 
 _WORDLESS = frozenset(("$schema", "$id", "$comment", "$anchor", "discriminator", "title"))
 _SAID = ("title", "description", "default", "examples")
@@ -45,6 +50,13 @@ class _Walk:
         # By definition: the definitions it refers to without an optional property in between.
         self.needs: dict[str, set[str]] = {}
         self.nodes = 0
+        self.copied = 0
+        self.sizes: dict[str, int] = {}
+
+    @cached_property
+    def recursive(self) -> frozenset[str]:
+        """The names of the recursive definitions."""
+        return frozenset(self.names.cycles)
 
     def root(self) -> Node:
         node = {
@@ -82,8 +94,15 @@ class _Walk:
         if isinstance(node.get("$ref"), str):
             return self.reference(node, path)
         notes = [note for keyword in list(node) if (note := self.drop(node, keyword, path))]
-        for where, child in list(children(node)):
-            self.child(node, where, child, path)
+        below = list(children(node))
+        for keyword in {str(where[0]) for where, _ in below if len(where) == 2}:
+            # The schema is not changed, and a copy for each child would take too long.
+            held: Any = node[keyword]
+            own: Any = dict(held) if isinstance(held, Mapping) else list(held)
+            node[keyword] = own
+        required = frozenset(map(str, node.get("required") or ()))
+        for where, child in below:
+            self.child(node, where, child, path, required)
         if notes:
             describe(node, "; ".join(notes))
         return node
@@ -104,7 +123,14 @@ class _Walk:
         self.lose(path, f"{keyword} {words(value)} is moved into the description")
         return f"{keyword}: {value if isinstance(value, str) else words(value)}"
 
-    def child(self, node: Node, where: tuple[str | int, ...], child: Any, path: str) -> None:
+    def child(
+        self,
+        node: Node,
+        where: tuple[str | int, ...],
+        child: Any,
+        path: str,
+        required: frozenset[str],
+    ) -> None:
         keyword, key = str(where[0]), where[-1]
         if isinstance(child, bool) and (self.rules.booleans or keyword == "additionalProperties"):
             return
@@ -112,23 +138,17 @@ class _Walk:
             (path, *(str(part).replace("~", "~0").replace("/", "~1") for part in where))
         )
         if child is False and keyword == "properties":
-            node[keyword] = {name: value for name, value in node[keyword].items() if name != key}
+            del node[keyword][key]
             self.lose(below, "a property that no value fits is left out")
             return
-        optional = keyword == "properties" and key not in node.get("required", ())
+        optional = keyword == "properties" and key not in required
         self.optional += optional
         rendered = self.node(child, below)
         self.optional -= optional
         if len(where) == 1:
             node[keyword] = rendered
-        elif isinstance(node[keyword], list):
-            node[keyword] = [
-                rendered if i == key else other for i, other in enumerate(node[keyword])
-            ]
         else:
-            node[keyword] = {
-                name: rendered if name == key else other for name, other in node[keyword].items()
-            }
+            node[keyword][key] = rendered
 
     def flatten(self, node: Node) -> None:
         """Take out of the root what only nodes below it may hold.
@@ -189,8 +209,9 @@ class _Walk:
             for member in members
             if isinstance(member, dict) and isinstance(member.get("$ref"), str)
         ]
-        if {self.names.of(ref) for ref in refs}.intersection(self.names.cycles()):
-            return None  # Merging a recursive schema would never end.
+        names = {self.names.of(ref) for ref in refs}
+        if names & self.recursive or (names and not self.may_copy(*names)):
+            return None  # Merging a recursive schema would never end, and others may be too large.
         rest = {key: value for key, value in node.items() if key != "allOf"}
         lone = (
             members[0]
@@ -214,8 +235,10 @@ class _Walk:
             if rules.recursion == "cut"
             else rules.recursion == "optional" and self.closes(name)
         )
-        if cut or (rules.refs == "inline" and self.nodes > MAX_NODES):
-            self.lose(path, f"$ref {ref} is cut: the provider takes no recursive schema here")
+        if cut or (rules.refs == "inline" and not self.may_copy()):
+            why = "the provider takes no recursive schema here"
+            why = why if cut else "written out, the schema would be too large"
+            self.lose(path, f"$ref {ref} is cut: {why}")
             describe(node, f"the same shape as {'the whole' if name == '#' else name}")
             return self.node({"type": target.get("type", "object"), **node}, path)
         if rules.refs == "inline" or (rules.refs == "unions" and self.writes_out(name, path)):
@@ -232,6 +255,7 @@ class _Walk:
         """Replace a reference by the schema it points at."""
         self.lose(path, f"$ref {ref} is replaced by what it points at")
         name = self.names.of(ref)
+        self.may_copy(name)
         target = self.names.target(name)
         clash = any(
             target.get(key, value) != value for key, value in node.items() if key not in _SAID
@@ -239,15 +263,25 @@ class _Walk:
         both = {**node, "allOf": [*node.get("allOf", ()), target]}
         return self.enter(name, both if clash else {**target, **node}, path)
 
+    def may_copy(self, *names: str) -> bool:
+        """Whether definitions may still be written out. Count the size of those with `names`."""
+        for name in names:
+            if name not in self.sizes:
+                self.sizes[name] = len(json.dumps(self.names.target(name), default=str))
+            self.copied += self.sizes[name]
+        return self.nodes <= MAX_NODES and self.copied <= MAX_COPIED
+
     def writes_out(self, name: str, path: str) -> bool:
         """Whether a reference is a member of a union, and can be replaced by its definition."""
         *_, keyword, place = path.split("/")
         if keyword not in ("anyOf", "oneOf") or not place.isdigit():
             return False
-        if name in self.names.cycles():
-            self.lose(path, Lost(f"$ref {name} stays in a union: it is recursive"))
+        why = "it is recursive" if name in self.recursive else ""
+        if why or not self.may_copy():
+            why = why or "written out, the schema would be too large"
+            self.lose(path, Lost(f"$ref {name} stays in a union: {why}"))
             return False
-        return self.nodes <= MAX_NODES
+        return True
 
     def beside(self, node: Node, new: str, path: str) -> Node:
         """Write what stands beside a reference."""
@@ -268,9 +302,12 @@ class _Walk:
         here = next(reversed(self.open))
         if self.optional > self.open[here]:
             return False
-        if name == here or here in reachable(self.needs, name):
+        needed = self.needs.setdefault(here, set())
+        if name in needed:  # The needs never form a cycle, so this one closes none.
+            return False
+        if name == here or here in _reachable(self.needs, name):
             return True
-        self.needs.setdefault(here, set()).add(name)
+        needed.add(name)
         return False
 
     def enter(self, name: str, target: Node, path: str) -> Node:
@@ -278,6 +315,18 @@ class _Walk:
         node = self.node(target, path)
         del self.open[name]
         return node
+
+
+def _reachable(edges: Mapping[str, set[str]], start: str) -> set[str]:
+    """Return the names that can be reached from `start` over the edges."""
+    seen: set[str] = set()
+    todo = [*edges.get(start, ())]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo += edges.get(name, ())
+    return seen
 
 
 def _refers(members: Any) -> bool:
@@ -293,18 +342,23 @@ def _refers(members: Any) -> bool:
 def _together(parts: Iterable[Node]) -> Node | None:
     """Merge schemas into one that says the same; None where they contradict each other."""
     out: Node = {}
+    required: set[str] = set()
     for part in parts:
         for key, value in part.items():
-            known: Any = out.setdefault(key, value)
-            if known == value or key in ("title", "description"):
+            known: Any = out.get(key)
+            if key not in out:
+                out[key] = dict(value) if key == "properties" and isinstance(value, dict) else value
+            elif known == value or key in ("title", "description"):
                 continue
-            if key == "required":
-                out[key] = [*known, *(name for name in value if name not in known)]
+            elif key == "required":
+                out[key] = [*known, *(name for name in value if str(name) not in required)]
             elif key == "properties" and all(
                 known.get(name, child) == child for name, child in value.items()
             ):
-                out[key] = {**known, **value}
+                known.update(value)
             else:
                 return None
+            if key == "required":
+                required.update(map(str, value))
     owners = sum(bool(part.get("properties")) for part in parts)
     return None if out.get("additionalProperties") is False and owners > 1 else out

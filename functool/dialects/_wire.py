@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from pydantic_core import from_json, to_json
 
 from functool import (
     Content,
+    DefinitionError,
     TextContent,
     Tool,
     ToolCall,
@@ -39,6 +41,9 @@ _FOREIGN = ("tool_use", "server_tool_use", "tool_result", "redacted_thinking", "
 _kept: WeakKeyDictionary[Tool, dict[Build, tuple[ToolSchema, bytes, tuple[str, ...]]]] = (
     WeakKeyDictionary()
 )
+
+MAX_STEPS = 100_000
+"""How many steps measuring the depth of a schema may take."""
 
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """The names that most providers take."""
@@ -98,6 +103,7 @@ def fresh(tool: Tool, build: Build) -> dict[str, Any]:
 
     Raises:
         TypeError: It is no tool.
+        DefinitionError: The schema of the tool cannot be rendered.
     """
     if not isinstance(tool, Tool):
         raise mismatch("a tool", tool)
@@ -111,16 +117,29 @@ def told(tools: Iterable[Tool], build: Build) -> list[str]:
 
 
 def _text(tool: Tool, build: Build) -> tuple[ToolSchema, bytes, tuple[str, ...]]:
+    """Return the definition of a tool and its losses, from the last time if nothing has changed.
+
+    Raises:
+        DefinitionError: The schema of the tool cannot be rendered.
+    """
     schema = tool.schema
     try:
         kept = _kept.setdefault(tool, {})
     except TypeError:  # a tool that cannot be hashed, such as a dataclass, is rendered anew
         kept = {}
-    found = kept.get(build)
-    if found is None or found[0] != schema:
-        definition, losses = build(tool)
-        kept[build] = found = (schema, to_json(definition), tuple(losses))
-    return found
+    try:
+        found = kept.get(build)
+        if found is None or found[0] != schema:
+            definition, losses = build(tool)
+            kept[build] = found = (schema, to_json(definition), tuple(losses))
+            from_json(found[1])  # Each definition is read from it, which has a limit of depth.
+        return found
+    except RecursionError:
+        why = "its parts are nested too deeply, or a chain of references is too long"
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        why = f"it is nested too deeply or is no valid JSON Schema ({error})"
+    kept.pop(build, None)
+    raise DefinitionError(f"{tool.name} cannot be written for a provider: {why}")
 
 
 def name_losses(name: str, pattern: re.Pattern[str] = PLAIN_NAME) -> list[str]:
@@ -141,11 +160,11 @@ def argument_losses(schema: Mapping[str, Any], pattern: re.Pattern[str]) -> list
 
 def twice(tools: Iterable[Tool]) -> list[str]:
     """Return the names that two tools of one request share."""
-    names = [tool.name for tool in tools]
+    names = Counter(tool.name for tool in tools)
     return [
-        Lost(f"request: {names.count(name)} tools are named {name!r}")
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
+        Lost(f"request: {count} tools are named {name!r}")
+        for name, count in names.items()
+        if count > 1
     ]
 
 
@@ -174,38 +193,64 @@ class Size:
 def size(schema: Mapping[str, Any]) -> Size:
     """Measure a schema. Each definition counts once; `depth` follows each reference once."""
     found = Size()
-    _measure(schema, found)
-    for name, definition in schema.get("$defs", {}).items():
-        found.characters += len(name)
-        _measure(definition, found)
-    found.depth = _depth(schema, schema, ())
+    definitions: Mapping[str, Any] = schema.get("$defs", {})
+    found.characters = sum(map(len, definitions))
+    todo: list[Any] = [schema, *definitions.values()]
+    while todo:
+        if isinstance(node := todo.pop(), dict):
+            _measure(node, found)
+            todo += [child for _, child in children(node)]
+    found.depth = _depth(schema)
     return found
 
 
-def _measure(node: Any, found: Size) -> None:
-    if not isinstance(node, dict):
-        return
-    properties = node.get("properties", {})
+def _measure(node: dict[str, Any], found: Size) -> None:
+    properties = _mapping(node.get("properties"))
+    required = {*map(str, _list(node.get("required")))}
     found.properties += len(properties)
-    found.optional += sum(name not in node.get("required", ()) for name in properties)
+    found.optional += sum(str(name) not in required for name in properties)
     found.unions += "anyOf" in node or isinstance(node.get("type"), list)
-    values = [*node.get("enum", ()), *([node["const"]] if "const" in node else ())]
+    choices = _list(node.get("enum"))
+    values = [*choices, *([node["const"]] if "const" in node else ())]
     texts = [len(value) if isinstance(value, str) else len(str(value)) for value in values]
-    found.enum_values += len(node.get("enum", ()))
-    found.characters += sum(map(len, properties)) + sum(texts)
+    found.enum_values += len(choices)
+    found.characters += sum(len(str(name)) for name in properties) + sum(texts)
     if len(values) > 250:
         found.longest_enum = max(found.longest_enum, sum(texts))
-    for _, child in children(node):
-        _measure(child, found)
 
 
-def _depth(node: Any, root: Any, seen: tuple[str, ...]) -> int:
-    if not isinstance(node, dict):
-        return 0
-    if isinstance(ref := node.get("$ref"), str) and ref not in seen:
-        return _depth(lookup(root, ref), root, (*seen, ref))
-    deepest = max((_depth(child, root, seen) for _, child in children(node)), default=0)
-    return deepest + ("properties" in node or "items" in node)
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _depth(root: Any) -> int:
+    """Return how many objects and arrays lie inside each other, as far as `MAX_STEPS` show it.
+
+    A reference is followed once on each way down, and there may be very many ways.
+    """
+    deepest, steps = 0, 0
+    targets: dict[str, Any] = {}
+    followed: set[str] = set()
+    todo: list[tuple[Any, int, str]] = [(root, 0, "")]
+    while todo and (steps := steps + 1) <= MAX_STEPS:
+        node, depth, left = todo.pop()
+        followed.discard(left)
+        if not isinstance(node, dict):
+            continue
+        if isinstance(ref := node.get("$ref"), str) and ref not in followed:
+            if ref not in targets:
+                targets[ref] = lookup(root, ref)
+            followed.add(ref)
+            todo += [(None, 0, ref), (targets[ref], depth, "")]
+            continue
+        depth += "properties" in node or "items" in node
+        deepest = max(deepest, depth)
+        todo += [(child, depth, "") for _, child in children(node)]
+    return deepest
 
 
 def get(node: Any, *names: str) -> Any:

@@ -150,7 +150,7 @@ def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str]
     schema = tool.schema
     if not schema.strict:
         return *render(schema.plain, PLAIN), False
-    recursive = Names(schema.plain).cycles()
+    recursive = Names(schema.plain).cycles
     if recursive:
         what = ", ".join("the whole" if name == "#" else name for name in recursive)
         plain, lost = render(schema.plain, PLAIN)

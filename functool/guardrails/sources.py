@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
+from itertools import islice
 from typing import Any
 
 from functool.approval import same_json
@@ -68,19 +69,11 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         answer = await inline(wrote, context)
         texts = [answer] if isinstance(answer, str) else [str(text) for text in answer]
         known = context.state.get(_RETURNED, ())
+        is_known = cache(lambda text: _is_known(text, texts, known))
         named = set(property_names(context.schema.plain)) if context.schema else set()
-        asked: dict[str, bool] = {}
         for name in names:
-            for place, value in _leaves(given[name], f"/{_escaped(name)}", named):
-                text = _text(value)
-                if text not in asked:
-                    asked[text] = _is_known(text, texts, known)
-                if asked[text] or any(_is_within(place, top) or not top for top in labels):
-                    continue
-                if len(suspect) == _NAMED:  # A person cannot read more, so blame the whole.
-                    suspect[f"/{_escaped(name)}"] = [MODEL]
-                    break
-                suspect[place] = [MODEL]
+            unknown = _unknown_places(given[name], f"/{_escaped(name)}", named, labels, is_known)
+            suspect |= {place: [MODEL] for place in unknown}
         return suspect
 
     async def trusted_only(call: ToolCall, context: Context[Any]) -> ToolCall | None:
@@ -114,6 +107,21 @@ def _check(arguments: tuple[str, ...], wrote: Any) -> None:
     if not callable(wrote):
         raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
     wanted_results.add(_RETURNED)
+
+
+def _unknown_places(
+    value: Any,
+    top: str,
+    named: Collection[str],
+    labels: Iterable[str],
+    is_known: Callable[[str], bool],
+) -> list[str]:
+    """Return the places without a label of the values that are not known: at most 50 and `top`."""
+    found = (place for place, item in _leaves(value, top, named) if not is_known(_text(item)))
+    bare = (place for place in found if not any(_is_within(place, at) or not at for at in labels))
+    places = [*islice(bare, _NAMED + 1)]
+    # A person cannot read more, so the whole is blamed.
+    return [*places[:_NAMED], top] if len(places) > _NAMED else places
 
 
 def remember(context: Context[Any], result: ToolResult, arguments: Any) -> None:
@@ -181,11 +189,15 @@ def _is_known(text: str, texts: Iterable[str], known: Any) -> bool:
 
 def _contains(written: str, text: str) -> bool:
     """Whether a text occurs in another one as whole words."""
-    if text not in written:
-        return False
-    before = r"(?<![^\W_])" if text[0].isalnum() else ""
-    after = r"(?![^\W_])" if text[-1].isalnum() else ""
-    return re.search(before + re.escape(text) + after, written) is not None
+    start = written.find(text)
+    while start >= 0:
+        end = start + len(text)
+        within_left = written[start - 1 : start].isalnum() and text[0].isalnum()
+        within_right = written[end : end + 1].isalnum() and text[-1].isalnum()
+        if not (within_left or within_right):
+            return True
+        start = written.find(text, start + 1)
+    return False
 
 
 def _text(value: Any) -> str:

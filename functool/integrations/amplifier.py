@@ -33,6 +33,7 @@ from functool.call import failure_of, to_json
 from functool.content import base64_of
 from functool.executors import inline
 from functool.integrations.values import bytes_of, text_of
+from functool.integrations.visible import arguments_text
 from functool.layers.some_tools import one_tool
 
 try:
@@ -259,8 +260,7 @@ def _expand(item: Mountable, made: object) -> Iterable[Tool]:
 
 def _session_context(coordinator: Any, config: Any) -> Context[Any]:
     async def approve(request: ApprovalRequest) -> Decision:
-        # In ASCII, because invisible characters and marks of direction could hide what will run.
-        arguments = json.dumps(request.arguments).replace("\x7f", "\\u007f")
+        arguments = arguments_text(request.arguments, indent=None)
         if len(arguments) > MAX_QUESTION:
             size = f"the arguments are {len(arguments):,} characters long"
             reason = f"Nobody was asked: {size}, and a person is shown at most {MAX_QUESTION:,}."

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from functool import ApprovalRequest, Decision
-from functool.integrations.visible import visible
+from functool.integrations.visible import arguments_text, visible
 
 NO_TERMINAL = "There is no terminal to ask at: --yes approves."
 MAX_QUESTION = 10_000
@@ -50,14 +50,10 @@ def request_text(request: ApprovalRequest) -> str:
     """Return the text of a request: the tool, all its arguments, and their sources."""
     text = f"{request.tool} {arguments_text(request.arguments)}"
     for place, names in request.sources.items():
-        where = place or "the arguments"
+        # A line end in a name would begin a line that looks like one of ours.
+        where = arguments_text(place)[1:-1] or "the arguments"
         text += f"\n{where} came from {', '.join(names)}, which may hold text of strangers"
     return visible(text)
-
-
-def arguments_text(arguments: Any) -> str:
-    """Return arguments as JSON in ASCII, so that invisible characters are written out."""
-    return json.dumps(arguments, indent=2).replace("\x7f", "\\u007f")
 
 
 def edited(

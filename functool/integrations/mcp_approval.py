@@ -10,6 +10,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 
 from functool import ApprovalRequest, Decision
+from functool.integrations.visible import arguments_text
 
 Request: TypeAlias = ServerRequestContext[Any, Any]
 
@@ -93,6 +94,6 @@ def _question(asked: ApprovalRequest) -> types.ElicitRequestFormParams:
 
 
 def _shown(asked: ApprovalRequest) -> str:
-    """Return all arguments in ASCII, the shortest first, so that no long one hides another."""
+    """Return all arguments, the shortest first, so that no long one hides another."""
     pairs = sorted(asked.arguments.items(), key=lambda pair: len(json.dumps(pair[1])))
-    return json.dumps(dict(pairs), indent=2).replace("\x7f", "\\u007f")
+    return arguments_text(dict(pairs))

@@ -1,4 +1,4 @@
-"""Remove invisible characters and terminal escapes from texts that somebody else wrote.
+"""Show a person the texts that somebody else wrote, without what the person would not see.
 
 A text may have many millions of characters, and is cleaned on the event loop. So Python code
 judges no character by itself.
@@ -6,8 +6,10 @@ judges no character by itself.
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from itertools import filterfalse
+from typing import Any
 
 SEEN = frozenset(
     "\n\t\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -51,6 +53,14 @@ def is_visible(text: str) -> bool:
     if text.isascii() and text.isprintable():
         return True
     return not any(_hidden(set(text[at : at + PIECE])) for at in range(0, len(text), PIECE))
+
+
+def arguments_text(arguments: Any, indent: int | None = 2) -> str:
+    """Return arguments for the person who decides about a call, as JSON in ASCII.
+
+    All other characters are written out, so that none hides another or changes the order.
+    """
+    return json.dumps(arguments, indent=indent).replace("\x7f", "\\u007f")
 
 
 def _without_hidden(text: str) -> str:

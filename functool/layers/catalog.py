@@ -365,11 +365,14 @@ def _inner_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     inner, prefix = dict(metadata), "/arguments"
     sources = inner.get("sources")
     if isinstance(sources, Mapping):
-        inner["sources"] = {
-            pointer.removeprefix(prefix): names
-            for pointer, names in sources.items()
-            if pointer in ("", prefix) or pointer.startswith(f"{prefix}/")
-        }
+        found: dict[str, list[str]] = {}
+        for pointer, names in sources.items():
+            # Whoever chose the tool chose the whole call.
+            whole = pointer in ("", "/name", prefix)
+            if whole or pointer.startswith(f"{prefix}/"):
+                known = found.setdefault("" if whole else pointer.removeprefix(prefix), [])
+                known += [name for name in names if name not in known]
+        inner["sources"] = found
     return inner
 
 

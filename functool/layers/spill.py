@@ -14,7 +14,6 @@ import errno
 import os
 import secrets
 import shutil
-import tempfile
 import threading
 import time
 import weakref
@@ -42,6 +41,7 @@ from functool import (
     ToolSettings,
 )
 from functool.executors import in_thread, inline
+from functool.layers.own_directory import own_directory
 from functool.layers.spill_reading import matcher, searched, shape, span, stored, within
 
 Owner: TypeAlias = Callable[[Context[Any]], "Any | Awaitable[Any]"]
@@ -82,7 +82,7 @@ class Spill:
 
     Args:
         directory: The directory of the files. By default a private one, which is removed with this
-            object or at the end of the process.
+            object or at the end of the process. What a killed process left is removed by the next.
         limit: The most characters of a result that a model is shown. Bytes of images count as
             characters.
         owner: `owner(context)`, sync or async, returns the owner of a result. Only the same owner
@@ -131,7 +131,7 @@ class Spill:
         """Return the directory, after removing expired files of earlier processes."""
         try:
             if directory is None:
-                path = Path(tempfile.mkdtemp(prefix="functool-spill-"))
+                path = own_directory("spill-")
                 weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
                 return path
             path = Path(directory)

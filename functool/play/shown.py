@@ -19,6 +19,7 @@ from functool import (
     dialects,
 )
 from functool.content import base64_of
+from functool.integrations.visible import arguments_text
 from functool.play.forms import form_schema
 from functool.play.questions import QUESTION
 
@@ -163,7 +164,7 @@ def shown_request(request: ApprovalRequest) -> dict[str, Any]:
 
     A request that is too long for the page has `"whole": False`, and can only be refused.
     """
-    text = json.dumps(request.arguments, indent=2)
+    text = arguments_text(request.arguments)
     complete = len(text) <= TEXT and len(request.tool) <= TEXT
     return {
         "id": request.id,

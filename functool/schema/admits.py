@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import isfinite
 from typing import Any
 
-from functool.schema.json_schema import children, resolved
+from functool.schema.json_schema import UNSET, children, resolved
 from functool.schema.shapes import NAMES, entries, is_type, part_at, types_of, values_of
 
 _DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
@@ -37,9 +38,10 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
 
     A reference that leads nowhere, or back to itself, allows all.
     """
-    if id(schema) in known:
-        return known[id(schema)]
-    known[id(schema)] = TYPES
+    key = id(schema)
+    if key in known:
+        return known[key]
+    known[key] = TYPES
     node = resolved(root, schema)
     if not isinstance(node, Mapping) or depth > _DEEPEST:
         return set() if node is False else TYPES
@@ -52,7 +54,7 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
             kinds = kinds & set().union(*inner)
     for part in node.get("allOf", ()):
         kinds = kinds & _admitted(part, root, known, depth + 1)
-    known[id(schema)] = kinds
+    known[key] = kinds
     return kinds
 
 
@@ -75,8 +77,7 @@ def kinds_of(root: Mapping[str, Any]) -> set[str]:
         parts = [part for _, part in children(schema) if part is not False]
         if not parts and found <= {"array", "object"}:
             found.add("any")
-        choices = (*schema.get("enum", ()), schema.get("const"))
-        if any(type(choice) in (int, float) for choice in choices):
+        if any(type(choice) in (int, float) for choice in values_of(schema) or ()):
             found.add("listed number")
         kinds |= found
         todo += parts
@@ -84,66 +85,75 @@ def kinds_of(root: Mapping[str, Any]) -> set[str]:
 
 
 def find_bool_for_number(
-    value: Any,
-    schema: Any,
-    root: Any,
-    path: tuple[Any, ...] = (),
-    known: dict[tuple[int, int], Any] | None = None,
+    value: Any, schemas: Sequence[Any], root: Any, path: tuple[Any, ...] = ()
 ) -> tuple[tuple[Any, ...], str] | None:
     """Find a bool, or a text that pydantic reads as NaN or infinity, where a number is expected.
 
-    `known` keeps the answers for lists and objects: members of a recursive union look at the same
-    ones.
+    Args:
+        value: The value at one place of the arguments.
+        schemas: The schemas of this place. In a union there are several.
+        root: The schema that references point into.
+        path: The place.
 
     Returns:
         The path of that value and what is expected there, or None.
     """
-    if not isinstance(value, (dict, list)):
-        return _bool_for_number(value, schema, root, path, {})
-    known, key = {} if known is None else known, (id(value), id(schema))
-    if key not in known:
-        known[key] = None
-        known[key] = _bool_for_number(value, schema, root, path, known)
-    found: tuple[tuple[Any, ...], str] | None = known[key]
-    return found
-
-
-def _bool_for_number(
-    value: Any, schema: Any, root: Any, path: tuple[Any, ...], known: dict[tuple[int, int], Any]
-) -> tuple[tuple[Any, ...], str] | None:
-    schema = resolved(root, schema)
-    if not isinstance(schema, Mapping):
+    if not isinstance(value, (bool, dict, list)) and _is_finite(value):
         return None
-    if members := _members(schema):
-        likely = [member for member in members if _may_match(value, resolved(root, member))]
-        found = [find_bool_for_number(value, member, root, path, known) for member in likely]
-        return found[0] if found and all(found) else None
-    kind = schema.get("type")
+    here = [part for part in _with_members(schemas, root) if not _members(part)]
+    if {} in here:
+        return None
+    if isinstance(value, (dict, list)):
+        kind = NAMES[type(value)]
+        holders = [part for part in here if part.get("type", kind) == kind]
+        for key, item in entries(value):
+            inner = [part_at(part, key, root) for part in holders]
+            if found := find_bool_for_number(item, inner, root, (*path, key)):
+                return found
+        return None
+    refusals = [_refusal(value, part) for part in here]
+    if None in refusals or not any(refusals):
+        return None
+    return path, next(filter(None, refusals))
+
+
+def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
+    """Return what a schema expects instead of a bool, or of a number that is not finite.
+
+    It is None if the schema allows the value, and "" if pydantic itself refuses it.
+    """
+    kind, choices = schema.get("type"), values_of(schema)
     if isinstance(value, bool):
         if kind in _NUMBERS:
-            return path, f"{'an' if kind == 'integer' else 'a'} {kind}, not a boolean"
+            return f"{'an' if kind == 'integer' else 'a'} {kind}, not a boolean"
         if kind == "string" and "format" in schema:  # pydantic reads `true` as the address 0.0.0.1.
-            return path, f"a valid {schema['format']}, not a boolean"
-        choices = schema.get("enum", [schema["const"]] if "const" in schema else [value])
-        if all(choice is not value for choice in choices):
-            return path, "one of the choices, not a boolean"
-    if kind == "number" and not _is_finite(value):
-        return path, "a finite number"
-    parts = ((k, item, part) for k, item in entries(value) if (part := part_at(schema, k, root)))
-    hits = (find_bool_for_number(item, part, root, (*path, k), known) for k, item, part in parts)
-    return next(filter(None, hits), None)
+            return f"a valid {schema['format']}, not a boolean"
+        if choices is not None and all(choice is not value for choice in choices):
+            return "one of the choices, not a boolean"
+    elif kind == "number":
+        return "a finite number"
+    return "" if isinstance(kind, str) and kind != NAMES[type(value)] else None
 
 
-def names_at(schema: Any, steps: Sequence[Any], root: Any) -> list[str]:
-    """Return the property names at the path `steps`. In a union, those of all members."""
+def names_at(
+    schema: Any, steps: Sequence[Any], root: Any, tuples: Mapping[int, list[str]]
+) -> list[str]:
+    """Return the property names at the path `steps`. In a union, those of all members.
+
+    `tuples` are the fields of named tuples, by their number: the schema shows a tuple as a list.
+    """
     here = _with_members([schema], root)
     for step in steps:
         here = _with_members([part_at(part, step, root) for part in here], root)
-    return [name for part in here for name in part.get("properties", ())]
+    fields = (tuples.get(len(part.get("prefixItems", ())), ()) for part in here)
+    return [name for part in here for name in part.get("properties", ())] + [*chain(*fields)]
 
 
-def _with_members(schemas: list[Any], root: Any) -> list[Mapping[str, Any]]:
-    """Return schemas and the members of their unions, without references, each once."""
+def _with_members(schemas: Sequence[Any], root: Any) -> list[Mapping[str, Any]]:
+    """Return schemas and the members of their unions, without references, each once.
+
+    A schema that allows everything is an empty one.
+    """
     found: dict[int, Mapping[str, Any]] = {}
     todo, seen = [*reversed(schemas)], set[int]()
     while todo:
@@ -152,6 +162,7 @@ def _with_members(schemas: list[Any], root: Any) -> list[Mapping[str, Any]]:
             continue
         seen.add(id(schema))
         part = resolved(root, schema)
+        part = {} if part is True or part is UNSET else part
         if isinstance(part, Mapping) and id(part) not in found:
             found[id(part)] = part
             todo += reversed(_members(part))
@@ -160,14 +171,6 @@ def _with_members(schemas: list[Any], root: Any) -> list[Mapping[str, Any]]:
 
 def _members(schema: Mapping[str, Any]) -> Any:
     return schema.get("anyOf") or schema.get("oneOf") or ()
-
-
-def _may_match(value: Any, schema: Any) -> bool:
-    """Whether a value may belong to a member of a union, by type. Any scalar may be a number."""
-    named = schema.get("type") if isinstance(schema, Mapping) else None
-    if named in _NUMBERS:
-        return not isinstance(value, (list, dict))
-    return not isinstance(named, str) or named == NAMES[type(value)]
 
 
 def _is_finite(value: Any) -> bool:

@@ -11,6 +11,7 @@ from pydantic_core import SchemaValidator
 
 from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved, unreadable
+from functool.schema.linear import linear
 from functool.schema.rewrite import rewritten
 
 T = TypeVar("T")
@@ -52,12 +53,12 @@ def core_of(annotation: Any, name: str) -> Any:
 
 
 def compiled(core: Any, config: Any = None) -> SchemaValidator:
-    """Compile a rewritten core schema.
+    """Compile a rewritten core schema, so that it validates in linear time.
 
     With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks what
     was rewritten inside the model.
     """
-    return SchemaValidator(core, config, _use_prebuilt=False)
+    return SchemaValidator(linear(core), config, _use_prebuilt=False)
 
 
 @cached

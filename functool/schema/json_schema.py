@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -100,23 +101,25 @@ class Names:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.schema = schema
         self._names = {"#": "#"}  # Reference to name.
-        self._refs = {"#": "#"}  # Name to reference.
+        self._targets = {"#": dict(schema), "": {}}  # Name to schema.
+        self._numbers: dict[str, int] = {}  # Of each name that is shared: the last one in use.
 
     def of(self, ref: str) -> str:
         """Return the name of a reference's target: `#` for the root, "" if there is no target."""
         if ref not in self._names:
-            known = isinstance(lookup(self.schema, ref), (Mapping, bool))
+            found = lookup(self.schema, ref)
+            known = isinstance(found, (Mapping, bool))
             self._names[ref] = name = self._free_name(ref) if known else ""
-            self._refs[name] = ref
+            self._targets[name] = found if isinstance(found, dict) else {}
         return self._names[ref]
 
     def target(self, name: str) -> dict[str, Any]:
         """Return the schema with this name, or an empty schema if the name is unknown."""
-        found = lookup(self.schema, self._refs.get(name))
-        return found if isinstance(found, dict) else {}
+        return self._targets.get(name, {})
 
+    @cached_property
     def cycles(self) -> list[str]:
-        """Return the names of the recursive definitions that the schema uses."""
+        """The names of the recursive definitions that the schema uses, found in linear time."""
         edges: dict[str, set[str]] = {}
         todo = ["#"]
         while todo:
@@ -126,28 +129,32 @@ class Names:
                 refs = [node.get("$ref") for node in walk(own)]
                 edges[name] = {self.of(ref) for ref in refs if isinstance(ref, str)}
                 todo += edges[name]
-        return [name for name in edges if name in reachable(edges, name)]
+        # This is Tarjan's algorithm. `path` holds the names whose cycles are not complete yet, and
+        # `lowest` the lowest place in it that a name leads to.
+        path, place, lowest = list[str](), dict[str, int](), dict[str, int]()
+        ended, complete, found, todo = set[str](), set[str](), set[str](), [*edges]
+        while todo:
+            name = todo[-1]
+            if name not in place:
+                place[name] = lowest[name] = len(path)
+                path.append(name)
+                todo += [other for other in edges[name] if other not in place]
+            elif todo.pop() not in ended:
+                ended.add(name)
+                lowest[name] = min(lowest[other] for other in {name, *edges[name]} - complete)
+                if lowest[name] == place[name]:
+                    cycle = {path.pop() for _ in path[place[name] :]}
+                    complete |= cycle
+                    found |= cycle if len(cycle) > 1 else cycle & edges[name]
+        return [name for name in edges if name in found]
 
     def _free_name(self, ref: str) -> str:
         last = unquote(ref.rpartition("/")[2]).replace("~1", "/").replace("~0", "~")
         stem = name = re.sub(r"[^A-Za-z0-9_.-]", "_", last) or "_"
-        number = 1
-        while name in self._refs:
-            number += 1
+        while name in self._targets:
+            self._numbers[stem] = number = self._numbers.get(stem, 1) + 1
             name = f"{stem}_{number}"
         return name
-
-
-def reachable(edges: Mapping[str, set[str]], start: str) -> set[str]:
-    """Return the names that can be reached from `start` over the edges."""
-    seen: set[str] = set()
-    todo = [*edges.get(start, ())]
-    while todo:
-        name = todo.pop()
-        if name not in seen:
-            seen.add(name)
-            todo += edges.get(name, ())
-    return seen
 
 
 def checked_parameters(parameters: Any) -> dict[str, Any]:

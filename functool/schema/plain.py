@@ -84,10 +84,12 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     def _described(self, made: dict[str, Any], core: Any) -> dict[str, Any]:
         """Copy the texts on fields from a class's docstring to the schemas of these fields."""
+        if "cls" not in core:
+            return made
         forbids = core.get("config", {}).get("extra_fields_behavior") == "forbid"
         if forbids and "properties" in made and self.mode == "validation":
             made.setdefault("additionalProperties", False)
-        doc = getattr(core.get("cls"), "__doc__", None) or ""
+        doc = core["cls"].__doc__ or ""
         parsed = parse(doc)
         texts = {**parsed.attributes, **parsed.params}
         for name, field in made.get("properties", {}).items():
@@ -101,9 +103,8 @@ class PlainJsonSchema(GenerateJsonSchema):
         # pydantic writes a pattern of keys as `patternProperties`, which allows all other names.
         for value in made.pop("patternProperties", {}).values():
             made["additionalProperties"] = value or True
-        names = self._key_text(
-            self.generate_inner(core.get("keys_schema", core_schema.any_schema()))
-        )
+        keys = core.get("keys_schema", core_schema.any_schema())
+        names = self._key_text(self.generate_inner(keys))
         made.pop("propertyNames", None)
         return {**made, "propertyNames": names} if names.keys() - {"type", "title"} else made
 

@@ -34,7 +34,7 @@ def rewritten(core: Any) -> Any:
     """
     if core.get("custom_init"):
         return core
-    made = _inside(core, rewritten)
+    made = inside(core, rewritten)
     if core.get("type") in _CLASSES:
         made["config"] = {"allow_inf_nan": False, **core.get("config", {})}
     if core.get("type") in _CLASSES and not _sets_extra(core.get("cls")):
@@ -54,13 +54,27 @@ def rewritten(core: Any) -> Any:
     return made
 
 
+def tuple_fields(core: Any) -> dict[int, list[str]]:
+    """Return the names of the fields of all named tuples in a core schema, by their number."""
+    found: dict[int, list[str]] = {}
+
+    def visit(part: Any) -> Any:
+        if part.get("type") in ("named-tuple", "arguments"):  # The latter until pydantic 2.13.
+            names = [f["name"] for f in part.get("fields") or part["arguments_schema"]]
+            found.setdefault(len(names), []).extend(names)
+        return inside(part, visit)
+
+    visit(core)
+    return found
+
+
 def failing_fast(core: Any) -> Any:
     """Return a copy of a core schema whose lists stop at the first wrong item, at every depth."""
-    made = _inside(core, failing_fast)
+    made = inside(core, failing_fast)
     return {**made, "fail_fast": True} if core.get("type") in _LISTS else made
 
 
-def _inside(core: Any, change: Callable[[Any], Any]) -> Any:
+def inside(core: Any, change: Callable[[Any], Any]) -> Any:
     """Return a copy of a core schema with `change` applied to each core schema inside it."""
     return {key: _inner(part, change) if key in _INNER else part for key, part in core.items()}
 

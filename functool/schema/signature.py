@@ -104,10 +104,9 @@ def describe(
     """
     signature = signature_of(func)
     hint = Hints(func, frame)
-    fixed = fixed_keywords(func)
-    parts = FunctionSchema(fixed=fixed)
+    parts = FunctionSchema(fixed=fixed_keywords(func))
     named = list(signature.parameters.values())[1 if method else 0 :]
-    parameters = [parameter for parameter in named if parameter.name not in fixed]
+    parameters = [parameter for parameter in named if parameter.name not in parts.fixed]
     for parameter in parameters:
         _add(parts, parameter, hint)
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
@@ -210,7 +209,7 @@ def _compile(parts: FunctionSchema) -> None:
     if isinstance(further, dict) and "$ref" in further:
         names = Names(parts.root)
         name = names.of(further["$ref"])
-        if name not in names.cycles():  # As pydantic does at the root of a schema.
+        if name not in names.cycles:  # As pydantic does at the root of a schema.
             parts.root["additionalProperties"] = {**names.target(name), **further}
             del parts.root["additionalProperties"]["$ref"]
     for parameter in parts.parameters:

@@ -780,7 +780,7 @@ def test_questions_to_the_host_count_as_computing(monkeypatch):
     result = run(code_mode([page]), "u = await page()\nfor _ in range(100_000):\n    u.count()")
 
     assert result.error.type == "ProgramError"
-    assert "its questions about untrusted values" in result.error.message
+    assert "with its questions to the host" in result.error.message
 
 
 @pytest.mark.parametrize(

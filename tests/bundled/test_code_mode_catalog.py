@@ -157,6 +157,22 @@ def test_labels_pass_through_the_catalogue():
     assert "/text is from read_postcard" in passed.text
 
 
+def test_who_chooses_the_tool_chooses_the_call():
+    """A call of a tool whose name a stranger wrote has the label of the stranger."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def read_wish() -> str:
+        """Read a wish."""
+        return "engrave"
+
+    tool = code_mode(Catalog([read_wish, engrave], pinned=["read_wish"]))
+    code = "wish = await read_wish()\nawait call_tool(name=wish, arguments={'text': 'mine'})"
+    result = run(tool, code)
+
+    assert "is from read_wish" in result.text
+    assert result.metadata["calls"][-1]["outcome"] == "refused"
+
+
 def test_the_limit_of_a_catalogue_is_kept():
     """Tools of a catalogue run no more at once than its toolset says."""
     crowd = Crowd()

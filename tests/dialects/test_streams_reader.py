@@ -2,13 +2,22 @@
 
 import asyncio
 import json
+import math
 import re
 import threading
 from typing import Any
 
 import pytest
 
-from functool import Context, FunctionTool, Toolset, ToolSettings, Tripwire, guardrails
+from functool import (
+    ArgumentError,
+    Context,
+    FunctionTool,
+    Toolset,
+    ToolSettings,
+    Tripwire,
+    guardrails,
+)
 from functool.dialects import (
     ArgumentsDelta,
     CallReady,
@@ -27,6 +36,7 @@ from functool.dialects import (
     openai_chat,
     xai,
 )
+from functool.dialects._turn import Turn
 from functool.testing import EventLog
 from tests.dialects import streaming
 from tests.dialects.samples import toolset
@@ -226,6 +236,131 @@ def test_gemini_streams_arguments_in_pieces():
     [call] = reader.calls()
     expected = {"query": "cats", "filters": {"tags": ["a", "b"]}, "limit": 2}
     assert json.loads(call.arguments) == expected
+
+
+def pieces_of(*pieces: tuple[str, dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """A chunk of Gemini that begins a call, with pieces of its arguments under JSON Paths."""
+    parts = [{"jsonPath": path, **value} for path, value in pieces]
+    entry = {"name": "search", "id": "c1", "partialArgs": parts, "willContinue": True, **more}
+    return {"candidates": [{"content": {"parts": [{"functionCall": entry}]}}]}
+
+
+TEXT = {"stringValue": "x"}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        ([("$.a[100000000]", TEXT)], "leave out too many items"),
+        ([("$.a[1000000000000]", TEXT)], "leave out too many items"),
+        ([(f"$.a[{n}][600]", TEXT) for n in range(2)], "leave out too many items"),
+        ([("$" + ".a" * 100_000, TEXT)], "nested too deeply"),
+        ([("$.a", TEXT), ("$.a.b", TEXT)], "do not fit together"),
+        ([("$.a[0]", TEXT), ("$.a.b", TEXT)], "do not fit together"),
+        ([("$[0]", TEXT)], "do not fit together"),
+        ([("$.a", {"numberValue": math.nan})], "must be finite"),
+        ([("$.a", {"numberValue": math.inf})], "must be finite"),
+    ],
+)
+def test_pieces_that_make_no_arguments_refuse_their_call(pieces, said):
+    """The model reads why. The rest of the pieces is passed over, and the next call is read."""
+    reader = gemini.StreamReader()
+    begun = reader.feed(pieces_of(*pieces))
+    more = reader.feed(pieces_of(("$.query", TEXT), name=None, willContinue=None))
+    reader.feed(pieces_of(("$.query", TEXT), ("$.tags[2]", TEXT), willContinue=None))
+
+    assert [type(event) for event in begun] == [CallStarted, CallRefused]
+    assert said in str(begun[1].error) and more == []
+    assert reader.calls()[0].arguments == ""
+    assert json.loads(reader.calls()[1].arguments) == {"query": "x", "tags": [None, None, "x"]}
+
+
+@pytest.mark.parametrize("path", ["['", "$", "", 5, "$.a[b]", "a"])
+def test_a_path_that_cannot_be_read_is_an_error(path):
+    """No piece is put where its path does not say, and a bad path is read once only."""
+    path = "$" + path * 100_000 if path == "['" else path
+
+    with pytest.raises(ValueError, match="JSON Path"):
+        gemini.StreamReader().feed(pieces_of((path, TEXT)))
+
+
+def test_a_text_in_many_pieces_is_joined_once():
+    """Copying the text for each of 200,000 pieces would take minutes."""
+    reader = gemini.StreamReader()
+    both = [("$.a", {"stringValue": "aaaaaaaaaa"}), ("$.b['c.d']", {"stringValue": "\r\nbbbbbbbb"})]
+    reader.feed(pieces_of(*both * 100_000, args={"e": "1"}))
+    reader.feed(pieces_of(("$.e", {"stringValue": "2"}), name=None, willContinue=None))
+
+    found = json.loads(reader.calls()[0].arguments)
+    assert found == {"a": "a" * 1_000_000, "b": {"c.d": "\r\nbbbbbbbb" * 100_000}, "e": "12"}
+
+
+def test_arguments_that_are_no_object_are_a_type_error():
+    """They are not a chunk of this provider."""
+    with pytest.raises(TypeError, match="arguments of a call as an object, not str"):
+        gemini.StreamReader().feed(pieces_of(args="x"))
+
+
+@pytest.mark.parametrize("name", ["gemini", "mistral", "anthropic"])
+def test_arguments_that_are_nested_too_deeply_refuse_their_call(name):
+    """Objects that an SDK has read already may be nested more deeply than JSON text is written."""
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    block = {"type": "tool_use", "id": "c1", "name": "search", "input": deep}
+    chunks = {
+        "gemini": [pieces_of(args=deep, willContinue=None)],
+        "mistral": [chunk({"index": 0, "id": "c1", "function": {"name": "f", "arguments": deep}})],
+        "anthropic": [
+            {"type": "content_block_start", "index": 0, "content_block": block},
+            {"type": "content_block_stop", "index": 0},
+        ],
+    }
+    reader = FOREIGN[name]()
+    events = [event for given in chunks[name] for event in reader.feed(given)]
+
+    assert [type(event) for event in events] == [CallStarted, CallRefused]
+    assert "nested too deeply" in str(events[1].error)
+
+
+def test_deep_arguments_that_differ_from_the_streamed_ones_are_an_error():
+    """Texts that are too deep to be compared as values are compared as texts."""
+    reader = openai.StreamReader()
+    call = {"type": "function_call", "name": "f", "call_id": "c1", "arguments": "[" * 100_000}
+    reader.feed({"type": "response.output_item.added", "output_index": 0, "item": call})
+
+    with pytest.raises(ValueError, match="differ"):
+        done = {**call, "arguments": "{}"}
+        reader.feed({"type": "response.output_item.done", "output_index": 0, "item": done})
+
+
+@pytest.mark.parametrize("reason", [99, -1, 10**30, 1.5, "REASON_ODD"])
+def test_a_reason_that_nobody_knows_ends_the_turn(reason):
+    """xAI numbers its reasons, and may add some."""
+    ended = xai.StreamReader().feed({"outputs": [{"delta": {}, "finish_reason": reason}]})
+
+    assert ended == [StreamEnded(str(reason).removeprefix("REASON_"))]
+
+
+def test_a_run_looks_only_at_the_calls_that_changed(monkeypatch):
+    """A turn of many calls in many chunks costs as much as its text."""
+    looked: list[int] = []
+    look = Turn.look
+
+    def counting(turn: Turn, calls: list[Any]) -> None:
+        looked.append(len(calls))
+        look(turn, calls)
+
+    monkeypatch.setattr(Turn, "look", counting)
+    begun = [chunk(begin(n, "lookup", '{"key": "')) for n in range(50)]
+    more_of = [chunk(more(n, "x")) for n in range(50) for _ in range(10)]
+    ended = [chunk(more(n, '"}')) for n in range(50)]
+    results = asyncio.run(
+        openai_chat.StreamReader(toolset()).run(None, [*begun, *more_of, *ended, END])
+    )
+
+    assert len(results) == 50
+    assert sum(looked) <= 150
 
 
 def test_a_call_is_refused_while_it_is_written():
@@ -569,3 +704,46 @@ def test_definitions_take_some_tools():
         for wrong in ("ping", 7, [len]):
             with pytest.raises(TypeError, match="expected a tool, an iterable of tools"):
                 dialect.definitions(wrong)
+
+
+def vertex(*pieces, more=False):
+    """A chunk of Gemini on Vertex AI with pieces of a call's arguments."""
+    call = {"name": "search", "partialArgs": [*pieces], "willContinue": more}
+    return {"candidates": [{"content": {"parts": [{"functionCall": call}]}}]}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["$" + "['" * 50_000, ""],
+    ids=["long", "none"],
+)
+def test_what_is_no_path_is_an_error(path):
+    """Quotes without end took minutes to read."""
+    with pytest.raises(ValueError, match="a piece of the arguments"):
+        gemini.StreamReader().feed(vertex({"jsonPath": path, "stringValue": "a"}))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["$.a[100000000]", "$" + ".a" * 101, "$.x.y", "$[0]"],
+    ids=["far", "deep", "another kind", "a list"],
+)
+def test_a_call_is_refused_if_a_path_leads_nowhere(path):
+    """An index of a hundred million took gigabytes."""
+    reader = gemini.StreamReader()
+    text = {"jsonPath": "$.x", "stringValue": "a"}
+    events = reader.feed(vertex(text, {"jsonPath": path, "stringValue": "b"}))
+
+    [error] = [event.error for event in events if isinstance(event, CallRefused)]
+    assert isinstance(error, ArgumentError)
+
+
+def test_the_pieces_of_several_texts_are_joined():
+    """Each text keeps its place; a number takes the place of a text."""
+    reader = gemini.StreamReader()
+    pieces = [("$.a", "x"), ("$.b[1]", "y"), ("$.a", "z"), ("$.b[1]", "!"), ("$.c", "gone")]
+    texts = [{"jsonPath": path, "stringValue": text} for path, text in pieces]
+    reader.feed(vertex(*texts, {"jsonPath": "$.c", "numberValue": 2.0}))
+
+    [call] = reader.calls()
+    assert call.arguments == '{"a": "xz", "b": [null, "y!"], "c": 2}'

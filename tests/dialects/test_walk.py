@@ -1,11 +1,14 @@
 """The walker: references, combinators at the root, and what it does not change."""
 
 import copy
+import json
 
 import pytest
 
+from functool.dialects import Lost, _walk
 from functool.dialects._rules import Rules, split
 from functool.dialects._walk import MAX_NODES, render
+from functool.schema.json_schema import Names
 
 ANY = Rules()
 CLOSED = Rules(
@@ -314,6 +317,99 @@ def test_inlining_ends():
     assert "$ref" not in str(made)
     assert len(losses) < 3 * MAX_NODES
     assert any("is cut" in loss for loss in losses)
+
+
+def doubling(depth, **leaf):
+    """Definitions that each hold the next one twice in a union."""
+    defs = {
+        f"D{n}": {"anyOf": [{"$ref": f"#/$defs/D{n + 1}"}, obj(a={"$ref": f"#/$defs/D{n + 1}"})]}
+        for n in range(depth)
+    }
+    return {**obj(a={"anyOf": [{"$ref": "#/$defs/D0"}]}), "$defs": {**defs, f"D{depth}": leaf}}
+
+
+def test_writing_out_unions_ends(monkeypatch):
+    """Beyond a limit references stay in unions, which is a loss. Recursion is looked for once."""
+    looked = []
+    cycles = Names.cycles.func
+    monkeypatch.setattr(Names, "cycles", property(lambda names: looked.append(1) or cycles(names)))
+    monkeypatch.setattr(_walk, "MAX_NODES", 500)
+    made, losses = render(doubling(40, type="null"), Rules(refs="unions"))
+    kept = [loss for loss in losses if "stays in a union: written out" in loss]
+
+    assert looked == [1]
+    assert len(json.dumps(made)) < 200_000
+    assert kept and all(isinstance(loss, Lost) for loss in kept)
+
+
+@pytest.mark.parametrize("rules", [INLINE, Rules(refs="unions")], ids=["inline", "unions"])
+def test_the_characters_that_are_written_out_are_limited(rules, monkeypatch):
+    """A long definition is not written out thousands of times."""
+    monkeypatch.setattr(_walk, "MAX_COPIED", 100_000)
+    words = [f"word {n}" for n in range(1_000)]
+
+    assert len(json.dumps(render(doubling(12, enum=words), rules)[0])) < 300_000
+
+
+def test_merging_definitions_ends(monkeypatch):
+    """Definitions in allOf are merged up to the limit, and described beyond it."""
+    monkeypatch.setattr(_walk, "MAX_NODES", 500)
+    defs = {
+        f"D{n}": obj(
+            **{
+                name: {"allOf": [{"$ref": f"#/$defs/D{n + 1}"}], "minProperties": 1}
+                for name in ("a", "b")
+            }
+        )
+        for n in range(40)
+    }
+    schema = {**obj(a={"$ref": "#/$defs/D0"}), "$defs": {**defs, "D40": {"type": "null"}}}
+    made, losses = render(schema, Rules(all_of="none"))
+
+    assert len(json.dumps(made)) < 200_000
+    assert any("is moved into the description" in loss for loss in losses)
+
+
+def test_wide_schemas_are_read_in_linear_time():
+    """One pass over each list and object: to copy or search them for each part would take minutes."""
+    names = [f"n{n}" for n in range(10_000)]
+    fields = {name: {"const": name} for name in names}
+    wide = {**obj(**fields), "required": names}
+    alike = {f"d{n}": obj(x={"const": n}) for n in range(10_000)}
+    refs = {name: {"$ref": f"#/$defs/d{n}/properties/x"} for n, name in enumerate(names)}
+    parts = [{**obj(**{name: {"const": name}}), "required": [name]} for name in names]
+    tuples = {"type": "array", "prefixItems": [*fields.values(), *fields.values()]}
+    optional = Rules(recursion="optional")
+
+    assert render(wide, optional) == (wide, [])
+    assert len(render({**obj(**refs), "$defs": alike}, optional)[0]["$defs"]) == 10_000
+    assert render(obj(a={"allOf": parts}), Rules(all_of="none"))[0]["properties"]["a"] == wide
+    made = render(obj(a=tuples), CLOSED)[0]["properties"]["a"]
+    assert len(made["properties"]) == 20_000
+    made = render(obj(a=tuples), Rules(keywords=split("type properties items anyOf const")))[0]
+    assert made["properties"]["a"]["items"]["anyOf"] == [*fields.values()]
+
+
+def test_cycles_are_found_in_linear_time():
+    """A ring of 20,000 definitions, and as many beside it that lead into it."""
+    ring = {f"r{n}": {"items": {"$ref": f"#/$defs/r{(n + 1) % 20_000}"}} for n in range(20_000)}
+    beside = {f"b{n}": {"items": {"$ref": f"#/$defs/r{n}"}} for n in range(20_000)}
+    links = {name: {"$ref": f"#/$defs/{name}"} for name in beside}
+    found = Names({**obj(**links), "$defs": {**ring, **beside}}).cycles
+
+    assert sorted(found) == sorted(ring)
+
+
+def test_a_definition_that_is_needed_again_is_not_followed_again(monkeypatch):
+    """A reference that closed no cycle before closes none now."""
+    followed = []
+    reachable = _walk._reachable
+    monkeypatch.setattr(_walk, "_reachable", lambda *a: followed.append(1) or reachable(*a))
+    fields = {f"n{n}": {"$ref": "#/$defs/A"} for n in range(50)}
+    schema = {**obj(**fields), "required": [*fields], "$defs": {"A": {"type": "null"}}}
+
+    assert render(schema, Rules(recursion="optional")) == (schema, [])
+    assert followed == [1]
 
 
 def test_a_name_that_is_a_keyword_is_only_a_name():

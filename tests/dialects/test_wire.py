@@ -8,14 +8,16 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from functool import FunctionTool, SchemaTool, Tool, ToolResult, WrapperTool
+from functool import DefinitionError, FunctionTool, SchemaTool, Tool, ToolResult, WrapperTool
 from functool.dialects import (
     Lost,
+    _wire,
     anthropic,
     bedrock,
     deepseek,
     gemini,
     groq,
+    mcp,
     mistral,
     openai,
     openai_chat,
@@ -141,6 +143,83 @@ def test_sizes_are_counted_over_definitions_once():
     assert (found.enum_values, found.longest_enum) == (2, 0)
 
 
+def test_measuring_a_schema_ends(monkeypatch):
+    """Definitions that hold one another many times have very many ways down: some are enough."""
+    defs = {
+        f"D{n}": {
+            "type": "object",
+            "properties": dict.fromkeys("abc", {"$ref": f"#/$defs/D{n + 1}"}),
+        }
+        for n in range(40)
+    }
+    steps = []
+    children = _wire.children
+    monkeypatch.setattr(_wire, "children", lambda node: steps.append(1) or children(node))
+    found = size({"$ref": "#/$defs/D0", "$defs": {**defs, "D40": {"type": "array", "items": {}}}})
+
+    assert (found.properties, found.depth) == (120, 41)
+    assert len(steps) < 2 * _wire.MAX_STEPS
+
+
+def chain(length):
+    """Definitions that each hold the next one."""
+    defs = {
+        f"D{n}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/D{n + 1}"}}}
+        for n in range(length)
+    }
+    return {"properties": {"a": {"$ref": "#/$defs/D0"}}, "$defs": {**defs, f"D{length}": {}}}
+
+
+def nested(depth):
+    """Objects inside each other."""
+    schema = {"type": "string"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+BROKEN = {
+    "chain": chain(2_000),
+    "nested": nested(120),
+    "properties": {"properties": {"a": {"properties": [1]}}},
+    "name": {"properties": {5: {"type": "string"}}},
+    "surrogate": {"properties": {"a": {"description": "\ud800"}}},
+    "required": {
+        "properties": {"a": {"type": "object", "properties": {"b": {}}, "required": [[]]}}
+    },
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@each_dialect
+def test_a_schema_that_cannot_be_rendered_is_a_definition_error(dialect, name):
+    """Another's schema may be too deep or broken: the error names the tool, and nothing else is raised."""
+    tool = SchemaTool("broken_one", "d", BROKEN[name], dict)
+    told = []
+    for render in (dialect.definition, dialect.losses):
+        try:
+            render(tool)
+        except DefinitionError as error:
+            told.append(str(error))
+
+    assert len(told) in (0, 2)
+    assert all(text.startswith("broken_one cannot be written for a provider: ") for text in told)
+    if name == "chain" and dialect is not mcp:
+        assert "too deeply" in told[0]
+    if name == "surrogate":
+        assert "no valid JSON Schema" in told[0]
+
+
+def test_a_tool_is_rendered_again_once_it_can_be(monkeypatch):
+    """A rendering that failed is not remembered."""
+    tool = SchemaTool("late", "d", BROKEN["surrogate"], dict)
+    with pytest.raises(DefinitionError, match="^late "):
+        openai.definition(tool)
+    tool.schema.plain["properties"]["a"]["description"] = "x"
+
+    assert openai.definition(tool)["parameters"]["properties"] == {"a": {"description": "x"}}
+
+
 def test_what_is_lost_is_told_apart_from_what_is_moved():
     """A gate can fail for a broken name or limit, and pass what stands in the description."""
 
@@ -188,3 +267,45 @@ def test_what_is_no_tool_has_no_definition(dialect):
     """A function that nobody decorated is a TypeError, which says what was expected."""
     with pytest.raises(TypeError, match="expected a tool, not builtin_function_or_method"):
         dialect.definition(len)
+
+
+def levels(**last):
+    """A schema in which each of thirty objects refers to the next one twice."""
+    objects = {
+        f"a{i}": {
+            "type": "object",
+            "properties": dict.fromkeys("xy", {"$ref": f"#/$defs/a{i + 1}"}),
+        }
+        for i in range(30)
+    }
+    root = {"type": "object", "properties": {"p": {"$ref": "#/$defs/a0"}}}
+    return {**root, "$defs": {**objects, "a30": last}}
+
+
+def test_each_definition_is_measured_once():
+    """The depth of thirty definitions, each with two references, never ended."""
+    assert size(levels(type="object", properties={"z": {}})).depth == 32
+    assert size({"properties": {"x": {"$ref": "#"}}}).depth == 2
+
+
+@each_dialect
+def test_a_definition_that_many_refer_to_ends(dialect):
+    """Each reference in a union looked for cycles anew, and each name for a free number."""
+    union = {"anyOf": [{"$ref": "#/$defs/a0"}, {"type": "null"}]}
+    many = {f"p{i}": {"$ref": f"#/$defs/d{i}/x"} for i in range(2_000)}
+    schema = levels(type="string")
+    schema["properties"] = {"u": union, **many}
+    schema["$defs"] |= {f"d{i}": {"x": {"type": "string"}} for i in range(2_000)}
+    tool = SchemaTool("t", "T.", schema, print)
+
+    assert len(str(dialect.definition(tool))) > 1_000
+    assert isinstance(dialect.losses(tool), list)
+
+
+@each_dialect
+def test_what_no_provider_can_be_sent_is_a_definition_error(dialect):
+    """A half of a character, as a stranger's JSON may hold it, names the tool."""
+    tool = SchemaTool("t", "T.", {"properties": {"x": {"description": "\ud800"}}}, print)
+
+    with pytest.raises(DefinitionError, match="^t cannot be written"):
+        dialect.definition(tool)

@@ -765,3 +765,37 @@ def test_a_grant_names_parameters():
         call(tool, {"Amount": amount}, context)
 
     assert ran == [5]
+
+
+def test_an_approval_is_for_one_of_several_equal_calls_inside_of_each_other():
+    """A body that calls its own tool again, or a wrapper that runs it twice, has to ask again."""
+    asked, runs = [], []
+
+    def approver(request):
+        asked.append(request.id)
+        return len(asked) < 3
+
+    async def pay(amount: int, again: ToolCall, context: Context) -> str:
+        runs.append(amount)
+        return (await tool.invoke(again, context)).text
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    assert "refused" in call(tool, {"amount": 1}, Context(approver=approver)).text
+    assert (len(asked), len(runs)) == (3, 2)
+
+    class Twice(WrapperTool):
+        async def run(self, call, context):
+            await self.tool.invoke(call, context)
+            return await self.tool.invoke(call, context)
+
+    def send(amount: int) -> str:
+        runs.append(amount)
+        return "sent"
+
+    inner = FunctionTool(send, input_guardrails=[require_approval()])
+    for wrapper, times in ((WrapperTool, 1), (Twice, 2)):
+        asked.clear()
+        runs.clear()
+        guarded = WrapperTool(wrapper(inner), input_guardrails=[require_approval()])
+        assert call(guarded, {"amount": 1}, Context(approver=approver)).value == "sent"
+        assert len(asked) == len(runs) == times

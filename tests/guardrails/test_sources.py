@@ -169,7 +169,7 @@ def test_every_value_of_a_list_is_looked_at():
         trusted_only("parts", "amount", wrote=lambda context: "bread and milk for 5")
     )
 
-    assert run(tool, {"to": "x", "amount": 5, "parts": ["bread", "milk"]}).success
+    assert run(tool, {"to": "x", "amount": 5, "parts": ["bread", "milk", "bread"]}).success
     assert run(tool, {"to": "x", "amount": 5, "parts": None}).success
     assert run(tool, {"to": "x", "amount": 5.0}).success
     refused = run(tool, {"to": "x", "amount": 5, "parts": ["bread", "wine"]})

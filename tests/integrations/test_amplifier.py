@@ -492,17 +492,25 @@ def test_approvals_go_to_the_sessions_approval_system(
     assert (options, seconds, default) == (["Allow", "Deny"], 300.0, "deny")
 
 
-def test_a_person_sees_all_of_what_will_run(mounted: Any) -> None:
-    """Characters that hide or turn a text are written out, and what is too long to be read is refused."""
+def test_a_call_that_is_too_long_to_be_read_is_refused(mounted: Any) -> None:
+    """A person sees all of what will run, or is not asked."""
     ran.clear()
     approvals = Approvals("Allow")
-    paths = ["a\u202etxt.\u200b\x9b2J\x7f", "a" * 20_000]
-    _, late = mounted(delete, approvals=approvals).run([("delete", {"path": p}) for p in paths])
+    paths = ["a" * 20_000, "b"]
+    late, _ = mounted(delete, approvals=approvals).run([("delete", {"path": p}) for p in paths])
     ((prompt, *_),) = approvals.asked
-    assert prompt.isascii() and prompt.isprintable()
-    assert r"a\u202etxt.\u200b\u009b2J\u007f" in prompt
+    assert '"b"' in prompt
     assert "Nobody was asked" in late
     assert ran == ["delete"]
+
+
+def test_an_approval_shows_all_characters(mounted: Any) -> None:
+    """What hides or turns other characters, or moves a terminal's cursor, is written out."""
+    approvals = Approvals("Deny")
+    mounted(delete, approvals=approvals).run([("delete", {"path": "\u202ea\u200b\x9b2J\x7f é"})])
+    ((prompt, *_),) = approvals.asked
+    assert r'"\u202ea\u200b\u009b2J\u007f \u00e9"' in prompt
+    assert prompt.isascii() and prompt.replace("\n", "").isprintable()
 
 
 def test_without_an_approval_system_the_call_waits_for_one(host: Host) -> None:

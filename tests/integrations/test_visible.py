@@ -1,12 +1,13 @@
 """Texts that somebody else wrote, without what a person does not see."""
 
+import json
 import random
 import sys
 import unicodedata
 
 import pytest
 
-from functool.integrations.visible import PIECE, is_visible, visible
+from functool.integrations.visible import PIECE, arguments_text, is_visible, visible
 
 
 def python_calls(func):
@@ -90,3 +91,13 @@ def test_a_long_text_takes_no_step_of_python_for_each_character(text, func):
     long = text * (50_000 // len(text))
 
     assert python_calls(lambda: func(long)) < 1_000
+
+
+def test_arguments_are_written_out():
+    """A person who decides reads each character that could hide or turn another by its number."""
+    hiding = "\x1b\x7f\x9b\u202e\u200b\ufe0f\U000e0041"
+
+    text = arguments_text({hiding: [hiding]})
+
+    assert text.isascii() and text.replace("\n", "").isprintable()
+    assert json.loads(text) == {hiding: [hiding]}

@@ -522,7 +522,7 @@ def test_labels_pass_through_call_tool():
     )
     result = asyncio.run(fixed.call(outer))
 
-    assert seen == [{"host": 7, "sources": {"/q": ["mail"], "": ["a"]}}]
+    assert seen == [{"host": 7, "sources": {"/q": ["mail"], "": ["other", "all", "a"]}}]
     assert set(result.metadata["sources"]) == {"mail", "other", "all", "a", "web"}
 
 

@@ -225,10 +225,10 @@ def test_long_texts_are_left_alone():
     assert run(text).error.type == "ArgumentError"
 
 
-@pytest.mark.parametrize("text", ["```\n" + " " * 40_000 + "x", "```json\n{" + "\n" * 40_000 + "x"])
-def test_a_fence_is_found_in_linear_time(text):
+@pytest.mark.parametrize("mark", [" ", "\n", "\t"])
+def test_a_fence_is_found_in_linear_time(mark):
     """White space after a fence is read once: a search that tries every end of it would take hours."""
-    assert run(text).error.type == "ArgumentError"
+    assert run("```json\n{" + mark * 40_000 + "x").error.type == "ArgumentError"
 
 
 @pytest.mark.parametrize(

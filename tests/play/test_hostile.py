@@ -111,6 +111,25 @@ def test_hostile_names_in_an_approval(page):
     assert ["body", "", "skipped"] in steps(page)
 
 
+def test_hostile_names_in_what_is_allowed_beforehand(page):
+    """Names that a model chose are written out where a person says what may differ next time."""
+    page.fill("#search", "mmmmmmmm")
+    page.locator("button.tool").click()
+    until(page, "document.querySelector('#raw')?.value.startsWith('{')")
+    card = start(page, **{"\u202ep\x9b": "\u200bx", "q\u2066": "y"})
+    card.locator("summary").click()
+
+    assert "\\u202ep\\u009b may be anything" in card.inner_text()
+    card.get_by_label("q\\u2066 may be anything").check()
+    card.get_by_text("Approve, and allow the next ones").click()
+    page.locator("#grants li").wait_for()
+    shown = page.inner_text("#grants")
+    assert '{"\\u202ep\\u009b":"\\u200bx"} any q\\u2066' in shown
+    assert not set("\u202e\x9b\u200b\u2066") & set(page.inner_text("body"))
+    page.locator("#grants button").click()
+    page.locator("#grants").wait_for(state="detached")
+
+
 def keywords(part):
     """Every keyword in a schema, at any depth."""
     if isinstance(part, dict):

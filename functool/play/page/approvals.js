@@ -1,6 +1,6 @@
 // What waits for a person, and what is allowed beforehand.
 
-import { h, post, say } from "/files/dom.js";
+import { ascii, h, post, say } from "/files/dom.js";
 
 const cards = new Map();
 
@@ -50,7 +50,7 @@ function made(request) {
   approve.addEventListener("click", () => isEdited() ? answer("edit", { arguments: text.value }) : answer("approve"));
   refuse.addEventListener("click", () => answer("deny", { reason: reason.value }));
   const sources = Object.entries(request.sources).map(([place, names]) =>
-    h("li", {}, h("code", {}, place || "all arguments"), ` came from ${names.join(", ")}: it may hold text of strangers`));
+    h("li", {}, h("code", {}, ascii(place) || "all arguments"), ` came from ${names.join(", ")}: it may hold text of strangers`));
   const all = request.whole
     ? [text, sources.length ? h("ul", { class: "sources" }, sources) : null, h("div", { class: "row" }, approve, refuse), ...(request.question ? [] : [reason, allow])]
     : [h("p", {}, `The arguments are ${request.size.toLocaleString()} characters long: too long to be seen, so they can only be refused.`), h("div", { class: "row" }, refuse), reason];
@@ -67,7 +67,7 @@ function named(request) {
 function allowing(request, send) {
   const free = request.names.map((name) => {
     const box = h("input", { type: "checkbox" });
-    return { name, box, label: h("label", { class: "check" }, box, ` ${name.slice(0, 100)} may be anything`) };
+    return { name, box, label: h("label", { class: "check" }, box, ` ${ascii(name).slice(0, 100)} may be anything`) };
   });
   const uses = h("input", { type: "number", min: 1, max: 1000, value: 5 });
   const minutes = h("input", { type: "number", min: 1, max: 10080, value: 60 });
@@ -91,7 +91,7 @@ export function grants(list) {
   if (!list.length) return;
   const items = list.map((grant) => h("li", {},
     `${grant.tool.slice(0, 200)}: ${grant.uses} more, until ${new Date(grant.expires_at * 1000).toLocaleString()}, for ${asker(grant)} `,
-    h("code", {}, JSON.stringify(grant.arguments).slice(0, 500)), grant.free.length ? ` any ${grant.free.join(", ")} ` : " ",
+    h("code", {}, ascii(JSON.stringify(grant.arguments)).slice(0, 500)), grant.free.length ? ` any ${ascii(grant.free.join(", "))} ` : " ",
     h("button", { type: "button", class: "small", onclick: () => post("/api/answer", { id: grant.id, how: "revoke" }) }, "Revoke")));
   document.getElementById("waiting").after(h("div", { id: "grants" }, h("h3", {}, "Allowed beforehand"), h("ul", {}, items)));
 }

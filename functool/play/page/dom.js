@@ -55,6 +55,11 @@ function request(body) {
   return { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
 }
 
+// Write out what a person could not see, or would see in another order.
+export function ascii(text) {
+  return text.replace(/[^\n -~]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 export function say(text) {
   document.getElementById("status").textContent = text;
 }

@@ -1,0 +1,106 @@
+"""Rewrite a core schema so that pydantic validates hostile JSON in linear time.
+
+The new schema accepts the same values, except for thousands of different numbers with one hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from pydantic_core import SchemaValidator, core_schema, to_json
+
+from functool.schema.rewrite import inside
+
+_FEW = 1_000
+"""A set of so many items is quick, whatever their hashes are."""
+
+_SAME = 100
+"""How many different items of a larger set may have the same hash."""
+
+_FIELDS = ("model-fields", "dataclass-args", "typed-dict")
+
+
+def linear(core: Any, definitions: Mapping[str, Any] | None = None) -> Any:
+    """Return a copy of a core schema that differs from pydantic's in two ways, at every depth.
+
+    - Of a union's classes that are told apart by a constant of their own, only the right one is
+      tried. pydantic tries all, so a recursive union would double the work at each level.
+    - A large set, or a dict whose keys are not texts, is refused if many items have the same hash.
+      A model can write such numbers, and Python would take the square of their number.
+    """
+    if definitions is None:
+        definitions = {part["ref"]: part for part in core.get("definitions", ())}
+    known, kind = definitions, core.get("type")
+    made = inside(core, lambda part: linear(part, known))
+    if kind == "union" and core.get("mode", "smart") == "smart":
+        return _with_tags(made, definitions)
+    hashed = core.get("keys_schema" if kind == "dict" else "items_schema")
+    hashed = hashed or core_schema.any_schema()
+    texts = ("str", "any") if kind == "dict" else ("str",)  # JSON's keys are texts.
+    if kind not in ("set", "frozenset", "dict") or hashed["type"] in texts:
+        return made
+    guard = _hash_guard(hashed, definitions)
+    named = {key: made.pop(key) for key in ("ref",) if key in made}
+    return {**core_schema.no_info_before_validator_function(guard, made), **named}
+
+
+def _with_tags(union: Any, definitions: Mapping[str, Any]) -> Any:
+    """Replace the choices of a union that have a constant of their own by a tagged union."""
+    choices = [choice[0] if isinstance(choice, tuple) else choice for choice in union["choices"]]
+    found = [dict(_tags_of(definitions.get(c.get("schema_ref"), c))) for c in choices]
+    for name in dict.fromkeys(name for tags in found for name in tags):
+        pairs = [(tag, choices[i]) for i, tags in enumerate(found) for tag in tags.get(name, ())]
+        others = [union["choices"][i] for i, tags in enumerate(found) if name not in tags]
+        if len(choices) - len(others) > 1 and len(dict(pairs)) == len(pairs):
+            tagged = core_schema.tagged_union_schema(dict(pairs), name)
+            return {**union, "choices": [tagged, *others]}
+    return union
+
+
+def _tags_of(core: Any) -> Iterator[tuple[str, list[str]]]:
+    """Yield the required fields of a class that allow constant texts only, with these texts."""
+    inner = core["schema"] if core["type"] in ("model", "dataclass") else core
+    if core.get("custom_init") or inner["type"] not in _FIELDS:
+        return
+    fields = inner["fields"]
+    named = fields.items() if isinstance(fields, dict) else ((f["name"], f) for f in fields)
+    for name, field in named:
+        part, is_fixed = field["schema"], "validation_alias" not in field
+        if part["type"] == "literal" and is_fixed and field.get("required", True):
+            texts = part["expected"]
+            if all(type(text) is str for text in texts):
+                yield name, texts
+
+
+def _hash_guard(hashed: Any, definitions: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return a validator that refuses a list, or the keys of a dict, with many equal hashes."""
+
+    @cache
+    def validator() -> SchemaValidator:
+        items = core_schema.list_schema(hashed)
+        return SchemaValidator(core_schema.definitions_schema(items, [*definitions.values()]))
+
+    def guard(sent: Any) -> Any:
+        equal = False
+        if isinstance(sent, (list, dict)) and len(sent) > _FEW:
+            with suppress(ValueError, TypeError):  # The validation itself refuses such items.
+                equal = _has_equal_hashes(validator().validate_json(to_json([*sent])))
+        if equal:
+            raise ValueError("a list in which few items are hashed alike")
+        return sent
+
+    return guard
+
+
+def _has_equal_hashes(items: Iterable[Any]) -> bool:
+    groups: dict[int, list[Any]] = {}
+    for item in items:
+        group = groups.setdefault(hash(item), [])
+        if item not in group:
+            group.append(item)
+        if len(group) > _SAME:
+            return True
+    return False
