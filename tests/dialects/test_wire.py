@@ -191,7 +191,6 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-@each_dialect
 def test_a_schema_that_cannot_be_rendered_is_a_definition_error(dialect, name):
     """Another's schema may be too deep or broken: the error names the tool, and nothing else is raised."""
     tool = SchemaTool("broken_one", "d", BROKEN[name], dict)
@@ -288,7 +287,6 @@ def test_each_definition_is_measured_once():
     assert size({"properties": {"x": {"$ref": "#"}}}).depth == 2
 
 
-@each_dialect
 def test_a_definition_that_many_refer_to_ends(dialect):
     """Each reference in a union looked for cycles anew, and each name for a free number."""
     union = {"anyOf": [{"$ref": "#/$defs/a0"}, {"type": "null"}]}
@@ -302,7 +300,6 @@ def test_a_definition_that_many_refer_to_ends(dialect):
     assert isinstance(dialect.losses(tool), list)
 
 
-@each_dialect
 def test_what_no_provider_can_be_sent_is_a_definition_error(dialect):
     """A half of a character, as a stranger's JSON may hold it, names the tool."""
     tool = SchemaTool("t", "T.", {"properties": {"x": {"description": "\ud800"}}}, print)
