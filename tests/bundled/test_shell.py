@@ -32,7 +32,12 @@ WORKS = bwrap_works()
 needs_bwrap = pytest.mark.skipif(
     not WORKS, reason="SANDBOX UNTESTED: bubblewrap is missing, or may not make namespaces here"
 )
-both = pytest.mark.parametrize("sandbox", [pytest.param("bwrap", marks=needs_bwrap), "none"])
+
+
+@pytest.fixture(params=[pytest.param("bwrap", marks=needs_bwrap), "none"])
+def sandbox(request):
+    """Each sandbox, and none."""
+    return request.param
 
 
 @pytest.fixture
@@ -101,7 +106,6 @@ def left_behind(command, cwd, token, least=1):
     return overdue(attempt)
 
 
-@both
 def test_a_command(work, sandbox):
     """A command runs in the directory; its output is the answer, and the result says which sandbox ran."""
     result = run(
@@ -113,7 +117,6 @@ def test_a_command(work, sandbox):
     assert (work / "made").read_text() == "hello\n"
 
 
-@both
 @pytest.mark.parametrize(
     ("command", "code"),
     [("exit 3", 3), ("false", 1), ("kill -9 $$", 137), ("no-such-program", 127), ("-x", 127)],
@@ -129,7 +132,6 @@ def test_a_failing_command(work, sandbox, command, code):
     assert result.metadata["sandbox"] == sandbox
 
 
-@both
 def test_output_that_is_no_text(work, sandbox):
     """Bytes that are not UTF-8 come as replacement characters, also at the very end; a plain run raises."""
     command = r"printf 'a\377b\303'"
@@ -139,7 +141,6 @@ def test_output_that_is_no_text(work, sandbox):
         plain(command, work, encoding="utf-8")
 
 
-@both
 @pytest.mark.parametrize("limit", [100, 1_000])
 def test_both_ends_are_kept(work, sandbox, limit):
     """Of a long output the beginning and the end are kept, within the limit, with a marker between them."""
@@ -180,7 +181,6 @@ def flood(work, how):
     return tuple(map(int, ran.stdout.split()))
 
 
-@both
 def test_a_flood_costs_megabytes(work, sandbox):
     """Three hundred megabytes of output are read to their end in a few megabytes."""
     size, megabytes = flood(work, sandbox)
@@ -194,7 +194,6 @@ def test_a_plain_flood(work):
     assert flood(work, "plain")[1] > 280
 
 
-@both
 def test_what_stays_behind_is_ended(work, sandbox, token):
     """What a command leaves in the background, holding the output or not, is dead when the answer comes."""
     command = f"sleep {token} & sleep {token} >/dev/null 2>&1 & echo started"
@@ -216,7 +215,6 @@ def test_the_answer_waits_for_the_last(work, token):
         assert (result.error, living(token)) == (None, [])
 
 
-@both
 def test_the_time_limit_ends_everything(work, sandbox, token):
     """At the time limit a whole group that ignores polite signals is dead; a plain run ends the shell alone."""
     command = f"trap '' TERM INT HUP; for i in 1 2 3 4 5 6 7 8; do sleep {token} >/dev/null 2>&1 & done; echo started; wait"
@@ -250,7 +248,6 @@ def test_sessions_of_their_own_are_ended(work, token):
     assert left_behind(command.replace("echo started", "exec >/dev/null 2>&1"), work, token, 100)
 
 
-@both
 def test_cancellation_ends_everything(work, sandbox, token):
     """A call that is cancelled returns when all that it started is dead."""
     tool = shell_tool(work, sandbox=sandbox, timeout=600)
@@ -269,7 +266,6 @@ def test_cancellation_ends_everything(work, sandbox, token):
     assert asyncio.run(cancelled()) == []
 
 
-@both
 def test_cancellation_at_any_moment(work, sandbox, token):
     """Whenever a call is cancelled, no process and no descriptor is left."""
     tool = shell_tool(work, sandbox=sandbox, timeout=600)
@@ -409,7 +405,6 @@ def test_a_sandbox_whose_outer_half_died(work, tmp_path, token):
     assert not (work / "made").exists()
 
 
-@both
 def test_the_model_may_only_lower_the_limit(work, sandbox):
     """A longer time limit than the host's is the host's; a shorter one holds."""
     tool = shell_tool(work, sandbox=sandbox, timeout=1)
@@ -420,7 +415,6 @@ def test_the_model_may_only_lower_the_limit(work, sandbox):
     assert run(tool, "true", timeout=-1).error.type == "ArgumentError"
 
 
-@both
 def test_nothing_of_the_environment_is_inherited(work, sandbox, monkeypatch):
     """A command sees the variables that it was given, and no other; a plain run hands out the keys."""
     monkeypatch.setenv("API_KEY", "the secret")
@@ -451,7 +445,6 @@ def test_the_environment_is_for_the_command_alone(work, tmp_path):
     assert "the = host" not in seen.read_text()
 
 
-@both
 def test_there_is_no_input(work, sandbox):
     """A command that reads finds the end at once, and not what the host has on its standard input; in a plain run it does."""
     inherited = {"input": b"the secret\n", "stdout": subprocess.PIPE, "check": True}
@@ -461,7 +454,6 @@ def test_there_is_no_input(work, sandbox):
     assert plain("cat; echo end", work, input="the secret\n").stdout == "the secret\nend\n"
 
 
-@both
 def test_no_descriptor_is_inherited(work, outside, sandbox):
     """A descriptor that the host holds open, even an inheritable one, is not the command's; a careless plain run hands it on."""
     descriptor = os.open(outside / "secret.txt", os.O_RDONLY)
@@ -594,7 +586,6 @@ def test_sockets_of_the_host(work, outside):
             assert run(tool, f"{python} connect.py").error.type == "CommandFailed"
 
 
-@both
 def test_the_largest_file(work, sandbox):
     """No file grows beyond the limit; a plain run fills the disk."""
     command = "head -c 5000000 /dev/zero > big"
@@ -625,7 +616,6 @@ def test_more_to_read(work, outside):
     assert (outside / "secret.txt").read_text() == "the secret"
 
 
-@both
 def test_the_directory_is_held(work, outside, sandbox):
     """A link that takes the name of the working directory leads no command out; a plain run follows it."""
     tool = shell_tool(work, sandbox=sandbox)
@@ -641,7 +631,6 @@ def test_the_directory_is_held(work, outside, sandbox):
     assert plain("cat secret.txt", work).stdout == "the secret"
 
 
-@both
 def test_a_directory_that_is_gone(work, sandbox):
     """Where the working directory was taken away no command runs, whatever has its name now."""
     tool = shell_tool(work, sandbox=sandbox)
@@ -805,7 +794,6 @@ def test_where_the_sandbox_is(work):
     assert run(shell_tool(work, sandbox_path=BWRAP), "echo hi").metadata["sandbox"] == "bwrap"
 
 
-@both
 def test_commands_that_cannot_start(work, sandbox):
     """A command with a NUL, one beyond the system's limit, and an empty one are refused in words."""
     tool = shell_tool(work, sandbox=sandbox)
@@ -878,7 +866,6 @@ def test_what_cannot_be_shown(work, monkeypatch, path, problem):
         shell_tool(work, readable=[path])
 
 
-@both
 def test_what_a_model_and_a_host_are_told(work, sandbox):
     """The description says where the command runs; the arguments are those of the contract; the tool is marked destructive."""
     tool = shell_tool(work, sandbox=sandbox, timeout=12)

@@ -1,7 +1,5 @@
 """Each dialect beside the rules of its provider, and what the tests ask of both."""
 
-import pytest
-
 from functool.dialects import (
     anthropic,
     bedrock,
@@ -18,9 +16,6 @@ from functool.dialects import (
 from tests.dialects import provider_rules
 
 EVERY = [openai, openai_chat, anthropic, gemini, bedrock, mistral, xai, mcp, cohere, deepseek, groq]
-each_dialect = pytest.mark.parametrize(
-    "dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2]
-)
 
 
 def _openapi(tool):

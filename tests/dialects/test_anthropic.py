@@ -203,7 +203,6 @@ def test_a_text_file_goes_out_as_text():
     }
 
 
-@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
 def test_the_sdk_takes_every_definition(strict):
     """Each definition is one of the SDK's own tools, and nothing of it is unknown there."""
     types = sdk("anthropic.types")
@@ -228,13 +227,12 @@ def test_the_sdks_own_grammar_has_nothing_left_to_change():
             assert not re.search(r"\{\w+:", str(limit))
 
 
-@pytest.mark.parametrize("name", samples.EVERY_RESULT)
-def test_the_sdk_takes_every_result(name):
+def test_the_sdk_takes_every_result(given):
     """Each result is one of the SDK's own blocks."""
     types = sdk("anthropic.types")
     from pydantic import TypeAdapter
 
-    made = anthropic.result(samples.EVERY_RESULT[name])
+    made = anthropic.result(given)
     adapter = TypeAdapter(types.ToolResultBlockParam)  # kept: its parts are read lazily
     taken = adapter.validate_python(made)
 

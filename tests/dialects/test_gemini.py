@@ -257,11 +257,10 @@ def test_the_sdk_takes_every_definition(field):
         assert taken == declaration
 
 
-@pytest.mark.parametrize("name", samples.EVERY_RESULT)
-def test_the_sdk_takes_every_result(name):
+def test_the_sdk_takes_every_result(given):
     """Each result is one of the SDK's own parts, which forbid what they do not know."""
     types = sdk("google.genai.types")
-    made = gemini.result(samples.EVERY_RESULT[name], name="search")
+    made = gemini.result(given, name="search")
 
     part = types.Part.model_validate(made)
 

@@ -52,10 +52,9 @@ def answered(box, calls):
     return asyncio.run(box.call_all(calls))
 
 
-def each_way(test):
-    """Try a turn strict and not, streamed and not."""
-    plain = pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
-    return pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])(plain(test))
+@pytest.fixture(params=[False, True], ids=["whole", "stream"])
+def stream(request):
+    return request.param
 
 
 def check_texts(texts: list[str]) -> None:
@@ -66,7 +65,6 @@ def check_texts(texts: list[str]) -> None:
     assert "query" in texts[4]
 
 
-@each_way
 def test_a_turn_over_the_responses_api(strict, stream):
     """The Responses client sends the tools, the calls that come back run, and the server takes their results."""
     box = tools(strict)
@@ -91,7 +89,6 @@ def test_a_turn_over_the_responses_api(strict, stream):
     assert server.requests[0]["tools"] == asked["tools"]
 
 
-@each_way
 def test_a_turn_over_chat_completions(strict, stream):
     """The chat client sends the tools, the calls that come back run, and the server takes their results."""
     box = tools(strict)
@@ -124,7 +121,6 @@ def test_a_turn_over_chat_completions(strict, stream):
     check_texts([output["content"] for output in outputs])
 
 
-@each_way
 def test_a_turn_over_the_messages_api(strict, stream):
     """The Anthropic client sends the tools, the calls that come back run, and the server takes their results."""
     box = tools(strict)

@@ -24,11 +24,9 @@ from functool.dialects import (
     xai,
 )
 from functool.dialects._wire import name_losses, size
-from tests.dialects.checks import each_dialect
 from tests.dialects.samples import ping, plant, search
 
 
-@each_dialect
 def test_a_tool_is_rendered_once(dialect, monkeypatch):
     """A second definition is read from the text of the first: the walker does not run again."""
     tool = FunctionTool(search)
@@ -42,7 +40,6 @@ def test_a_tool_is_rendered_once(dialect, monkeypatch):
     assert dialect.losses(tool) == before
 
 
-@each_dialect
 def test_a_definition_can_be_changed_freely(dialect):
     """What a caller does to a definition reaches neither the tool nor the next definition."""
     tool = FunctionTool(search, strict=True)
@@ -61,7 +58,6 @@ def test_a_definition_can_be_changed_freely(dialect):
     assert repr(tool.schema) == schema
 
 
-@each_dialect
 def test_a_renamed_tool_goes_out_under_its_new_name(dialect):
     """`WrapperTool(tool, name=...)`, the remedy that the losses name, is what a dialect publishes."""
     tool = WrapperTool(FunctionTool(ping, name="a.b/c"), name="a_b_c", description="Ping it.")
@@ -72,7 +68,6 @@ def test_a_renamed_tool_goes_out_under_its_new_name(dialect):
     assert not any("renames" in loss for loss in dialect.losses(tool))
 
 
-@each_dialect
 def test_definitions_are_those_of_each_tool_in_order(dialect):
     """`definitions` takes any iterable and keeps its order."""
     tools = [FunctionTool(search), FunctionTool(ping)]
@@ -196,7 +191,6 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-@each_dialect
 def test_a_schema_that_cannot_be_rendered_is_a_definition_error(dialect, name):
     """Another's schema may be too deep or broken: the error names the tool, and nothing else is raised."""
     tool = SchemaTool("broken_one", "d", BROKEN[name], dict)
@@ -268,7 +262,6 @@ def test_a_strict_form_without_annotations_of_others():
             assert f"go: #/properties/n: keyword-{word} (rewritten in the strict form)" in losses
 
 
-@each_dialect
 def test_what_is_no_tool_has_no_definition(dialect):
     """A function that nobody decorated is a TypeError, which says what was expected."""
     with pytest.raises(TypeError, match="expected a tool, not builtin_function_or_method"):
@@ -294,7 +287,6 @@ def test_each_definition_is_measured_once():
     assert size({"properties": {"x": {"$ref": "#"}}}).depth == 2
 
 
-@each_dialect
 def test_a_definition_that_many_refer_to_ends(dialect):
     """Each reference in a union looked for cycles anew, and each name for a free number."""
     union = {"anyOf": [{"$ref": "#/$defs/a0"}, {"type": "null"}]}
@@ -308,7 +300,6 @@ def test_a_definition_that_many_refer_to_ends(dialect):
     assert isinstance(dialect.losses(tool), list)
 
 
-@each_dialect
 def test_what_no_provider_can_be_sent_is_a_definition_error(dialect):
     """A half of a character, as a stranger's JSON may hold it, names the tool."""
     tool = SchemaTool("t", "T.", {"properties": {"x": {"description": "\ud800"}}}, print)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import mcp_types as types
-import pytest
 from mcp import Client
 from mcp.server.lowlevel import Server
 
@@ -19,7 +18,6 @@ from tests.support import free_port, listening
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = str(Path(__file__).parent / "mcp_sample.py")
-both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 
 def served(target: Any, work: Callable[[Client], Any], **options: Any) -> Any:

@@ -14,7 +14,7 @@ pytest.importorskip("langgraph", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
 from tests.integrations.bridges import BRIDGES
-from tests.integrations.test_matrix import LIMITS, each_bridge
+from tests.integrations.test_matrix import LIMITS
 from tests.support import ask
 
 TEXT = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
@@ -43,7 +43,6 @@ def test_own_agent() -> None:
     assert ask(run(OWN)["tool"]).text == "HI"
 
 
-@each_bridge
 def test_agent_of_a_framework(bridge: Any) -> None:
     """The block of each framework makes a tool that answers and counts, in under ten lines."""
     code = MODELS[bridge.name]
@@ -57,7 +56,6 @@ def test_agent_of_a_framework(bridge: Any) -> None:
 ROWS = dict(re.findall(r"^\| ([\w-]+) \| `(.*export_all\(tools\).*)` \|$", TEXT, re.MULTILINE))
 
 
-@each_bridge
 def test_tools_in_an_agent(bridge: Any) -> None:
     """The line of each framework makes an agent that uses the tool."""
     names = run(TOOLS)
@@ -84,7 +82,6 @@ def test_rule_for_approvals() -> None:
     assert names["answer"].text == "540 m"
 
 
-@each_bridge
 def test_approval_table_names_every_bridge(bridge: Any) -> None:
     """Every bridge has its row in the table of edits and grants, or the row says that it has no such answer."""
     table = TEXT.split("| to run an edited call |")[1].split("\n\n")[0]

@@ -39,8 +39,6 @@ from tests.integrations.bridges import BRIDGES, Outcome
 from tests.integrations.odd_tools import PNG, stopped
 from tests.support import ask
 
-each_bridge = pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
-
 
 class Unit(str, Enum):
     C = "celsius"
@@ -377,7 +375,6 @@ def test_scenario(bridge: Any, scenario: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@each_bridge
 def test_tripwire_leaves_the_run(bridge: Any, stream: bool) -> None:
     """A `Tripwire` leaves every framework's run as a functool `Tripwire`, streamed or not, and the calls beside it are cancelled."""
     notes: list[str] = []
@@ -397,7 +394,6 @@ def test_tripwire_leaves_the_run(bridge: Any, stream: bool) -> None:
     assert notes == ["cancelled"]
 
 
-@each_bridge
 def test_tripwire_of_a_sub_agent_stops_the_outer_run(bridge: Any) -> None:
     """A `Tripwire` in a sub-agent of any framework leaves the outer call, and is not an answer."""
     agent = bridge.agent([bridge.export(stopped)], [("c1", "stopped", {})], "done")
@@ -446,7 +442,6 @@ def _clerk(paid: list[int]) -> AgentTool:
     return AgentTool("clerk", "clerk", "d", runner=runner, input_guardrails=[require_approval()])
 
 
-@each_bridge
 def test_agreeing_to_an_agent_agrees_to_nothing_inside_it(bridge: Any) -> None:
     """A person's word for the outer call lets the agent run; what the agent's own tools ask for stays open."""
     paid: list[int] = []

@@ -35,7 +35,6 @@ from functool import (
 from functool.integrations import mcp
 from tests.integrations.mcp_ends import (
     SAMPLE,
-    both_eras,
     brought_in,
     call,
     sample_over_http,
@@ -76,7 +75,6 @@ IMAGE = types.ImageContent(data="iVBORw==", mime_type="image/png")
 # Ordinary tools
 
 
-@both_eras
 def test_definitions_arrive(mode):
     """Names, descriptions and schemas are those of the server, in its order."""
     found = listed(mcp.server(tools), mode=mode)
@@ -86,7 +84,6 @@ def test_definitions_arrive(mode):
     assert found["add"].schema.plain == tools["add"].schema.plain
 
 
-@both_eras
 def test_text_and_value(mode):
     """A result holds what the model reads, and the structured content as its value."""
     result = call(mcp.server(tools), "city", {"name": "Berlin"}, mode=mode)
@@ -96,7 +93,6 @@ def test_text_and_value(mode):
     assert result.call_id == "1"
 
 
-@both_eras
 def test_every_kind_of_content(mode):
     """Text, images, sounds, embedded files and links arrive as content; without structured content they are the value."""
     text = types.TextResourceContents(uri="a://b", text="ü", mime_type="text/x")
@@ -128,7 +124,6 @@ def test_text_alone_is_the_value():
     assert call(answering(answer()), "echo").value is None
 
 
-@both_eras
 def test_failures_arrive_as_failures(mode):
     """An error result keeps its words, and its other content."""
     sent = answer("no", IMAGE, is_error=True, structured_content={"code": 7})
@@ -153,7 +148,6 @@ def test_arguments_are_checked_before_they_leave():
     assert reached == []
 
 
-@both_eras
 def test_progress_reaches_the_context(mode):
     """A server's progress is `tool:progress` of the call."""
     seen: list[Any] = []
@@ -166,7 +160,6 @@ def test_progress_reaches_the_context(mode):
     assert seen == [{"message": f"step {done}", "done": done, "total": 3} for done in (1, 2, 3)]
 
 
-@both_eras
 def test_our_time_limit_cancels_the_server(mode):
     """`timeout` bounds each call, and the server's body is cancelled."""
     ran.clear()
@@ -197,7 +190,6 @@ def test_our_guardrails_stand_around_a_server():
     assert call(mcp.server(tools), "add", {"a": 1}, **options).text == "2!"
 
 
-@both_eras
 @pytest.mark.parametrize(("answer", "deleted"), [({}, True), (None, False)])
 def test_what_a_server_asks_a_person(mode, answer, deleted):
     """`elicit` gets the question and its form; an object accepts and None declines."""
@@ -216,7 +208,6 @@ def test_what_a_server_asks_a_person(mode, answer, deleted):
     assert asked[0][1]["properties"]["approve"]["type"] == "boolean"
 
 
-@both_eras
 def test_an_elicit_function_that_fails_cancels(mode, caplog):
     """A crash of the host's own function is no answer and no approval; it is logged here, and the server hears that nobody answered."""
 
@@ -346,7 +337,6 @@ async def refused(toolset):
             return result
 
 
-@both_eras
 def test_a_change_while_connected_is_refused(mode):
     """When the list changes during a session the next call is compared with it, and refused until accepted."""
     pins: dict[str, str] = {}
@@ -369,7 +359,6 @@ def test_a_change_while_connected_is_refused(mode):
     assert "no longer offered" in gone.error.message
 
 
-@both_eras
 def test_a_change_before_the_client_listens(mode):
     """A change right after the first listing, which nobody heard yet, is refused as well."""
     server = mcp.server([OLD])
@@ -622,7 +611,6 @@ def test_promised_content_that_does_not_come_is_an_error():
     assert (null.success, null.value) == (True, None)
 
 
-@both_eras
 def test_an_error_of_the_server_is_no_loss(mode):
     """A living server's own error arrives in its words, also with the code that a closed connection has."""
 
@@ -706,7 +694,6 @@ def test_a_lost_process_is_an_error_and_a_reconnect():
     assert first.value != second.value
 
 
-@both_eras
 def test_a_restarted_web_server_is_found_again(mode):
     """While a web server is down calls are error results; when it is back they succeed."""
 

@@ -24,7 +24,7 @@ from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
 from functool.integrations.mcp_transport import MAX_QUESTIONS
 from tests.integrations import mcp_hostile
-from tests.integrations.mcp_ends import ROOT, both_eras, brought_in, call, serving, tool
+from tests.integrations.mcp_ends import ROOT, brought_in, call, serving, tool
 from tests.integrations.mcp_sample import tools
 
 HOSTILE = [sys.executable, str(Path(__file__).parent / "mcp_hostile.py")]
@@ -276,7 +276,6 @@ def test_progress_with_brackets_at_a_terminal(terminal):
 # What changes while it is watched
 
 
-@both_eras
 def test_a_new_tool_appears(mode):
     """A tool that the server announces is there without a call and without connecting again."""
     told = []

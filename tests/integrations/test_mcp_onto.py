@@ -16,7 +16,6 @@ from functool.guardrails import require_approval
 from functool.integrations import mcp
 from tests.integrations.mcp_sample import tools
 
-both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 OURS = ["add", "city", "delete", "fail", "steps"]
 
 
@@ -98,7 +97,6 @@ def connected(host, mode, **options):
 
 
 @hosts
-@both_eras
 def test_tools_live_beside_a_hosts_own(make, mode):
     """Both are listed and called; values, failures and resources are as they are elsewhere."""
     if make is fastmcp and mode == "auto":
@@ -134,7 +132,6 @@ def test_tools_live_beside_a_hosts_own(make, mode):
 
 
 @pytest.mark.parametrize("make", [low_level, high_level])
-@both_eras
 @pytest.mark.parametrize(("action", "ran"), [("accept", ["x"]), ("decline", [])])
 def test_approval_on_a_host(make, mode, action, ran):
     """A tool that needs approval asks the host's client, in both eras."""

@@ -35,7 +35,6 @@ from tests.integrations.mcp_ends import (
     ROOT,
     SAMPLE,
     accepting,
-    both_eras,
     sample_over_http,
     served,
     served_call,
@@ -47,7 +46,14 @@ LATEST, OLDER = "2026-07-28", "2025-11-25"
 WAYS = [
     (transport, mode) for transport in ("memory", "stdio", "http") for mode in ("auto", "legacy")
 ]
-every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0]}-{way[1]}")
+
+
+@pytest.fixture(params=WAYS, ids=lambda way: f"{way[0]}-{way[1]}")
+def way(request):
+    """Each transport, in each era."""
+    return request.param
+
+
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 ODD = """
@@ -95,7 +101,6 @@ async def names(client):
     return [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
 
 
-@every_way
 def test_lists_what_is_enabled_in_order(during):
     """The list holds the enabled tools in the order of the toolset, each time."""
 
@@ -107,7 +112,6 @@ def test_lists_what_is_enabled_in_order(during):
     assert first == second == [name for name in tools if name != "hidden"]
 
 
-@every_way
 def test_tells_what_a_tool_is(during):
     """A definition holds description, schemas, title and hints."""
     told = during(lambda client: client.list_tools()).tools[0]
@@ -125,7 +129,6 @@ def test_tells_what_a_tool_is(during):
     assert hints.idempotent_hint is True
 
 
-@every_way
 def test_structured_content_beside_text(during):
     """A value goes out as text and as content that fits the output schema, in an object."""
 
@@ -143,7 +146,6 @@ def test_structured_content_beside_text(during):
     assert nothing.content == []
 
 
-@every_way
 def test_images(during):
     """An image arrives with its bytes and its type."""
     [image] = during(lambda client: client.call_tool("picture")).content
@@ -152,7 +154,6 @@ def test_images(during):
     assert image.data == base64.b64encode(PNG).decode()
 
 
-@every_way
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
@@ -174,7 +175,6 @@ def test_what_goes_wrong_is_a_result(during, name, arguments, said):
     assert said in texts(answer)[0]
 
 
-@every_way
 @pytest.mark.parametrize(
     ("name", "reports"),
     [
@@ -200,7 +200,6 @@ def noted():
     return seen, note
 
 
-@both_eras
 def test_progress_rises(mode):
     """Whatever a body reports, each notification says more than the one before, as the protocol has it, and a number."""
     said = [(0, 3), (1, math.nan), (1, math.inf), (0.5, None), (-2, None), (math.nan, None), (5, 6)]
@@ -222,7 +221,6 @@ def test_progress_rises(mode):
     assert (reported[0], reported[1], reported[-1]) == (0, 1, 5)
 
 
-@every_way
 def test_cancellation(during):
     """A call that the client gives up is cancelled in the body."""
 
@@ -243,7 +241,6 @@ def test_cancellation(during):
     assert during(gives_up)
 
 
-@every_way
 def test_a_client_that_loses_patience(during):
     """The client's own time limit ends the call in the body too."""
 
@@ -264,7 +261,6 @@ def test_a_client_that_loses_patience(during):
     assert during(loses_patience) == types.REQUEST_TIMEOUT
 
 
-@every_way
 def test_a_print_does_not_break_the_wire(during):
     """What a body prints is not on the wire: the next call is answered."""
 
@@ -284,7 +280,6 @@ ANSWERS = [
 ]
 
 
-@every_way
 @pytest.mark.parametrize(("action", "content", "said"), ANSWERS)
 def test_approval(during, way, action, content, said):
     """`require_approval` asks the client's person, who sees tool and arguments; without consent nothing runs."""
@@ -305,7 +300,6 @@ def test_approval(during, way, action, content, said):
     assert path in questions[0].message
 
 
-@every_way
 def test_nobody_to_ask(during, way):
     """A client that cannot ask a person gets an error that a model can read, and nothing runs."""
     path = f"/tmp/{way[0]}-{way[1]}-unasked"
@@ -325,7 +319,6 @@ def deleting(path):
     return work
 
 
-@every_way
 def test_a_guarded_value_promises_no_schema(during):
     """A tool with output guardrails publishes no output schema, and its value does not leave beside the text."""
 
@@ -440,7 +433,6 @@ def test_the_state_of_another_server_is_refused():
 # What the server itself does
 
 
-@both_eras
 def test_a_changed_list_is_announced(mode):
     """`replace` serves other tools at once and tells the clients."""
 
@@ -484,7 +476,6 @@ def test_a_name_that_the_protocol_lacks(name):
         mcp.server([WrapperTool(tools["add"], name=name)])
 
 
-@both_eras
 def test_a_tripwire_reaches_the_host_alone(mode):
     """A tripwire is an error of the protocol: it stops the run, and no model reads it."""
 
@@ -501,7 +492,6 @@ def test_a_tripwire_reaches_the_host_alone(mode):
     assert served(mcp.server([tool]), work, mode=mode) == {"type": "Tripwire"}
 
 
-@both_eras
 def test_content_that_breaks_its_schema(mode):
     """A value that is not what its annotation promises is an error that a model can read, and no client raises."""
 
@@ -515,7 +505,6 @@ def test_content_that_breaks_its_schema(mode):
     assert texts(answer)[1:] == ["many"]
 
 
-@both_eras
 def test_a_value_that_json_cannot_say(mode):
     """A value that refers to itself is an error that a model can read, not one of the protocol."""
 
@@ -527,7 +516,6 @@ def test_a_value_that_json_cannot_say(mode):
     assert served_call(mcp.server([FunctionTool(knot)]), "knot", mode=mode).is_error
 
 
-@both_eras
 @pytest.mark.parametrize(
     ("annotation", "value", "said"),
     [
@@ -577,7 +565,6 @@ def test_odd_texts_do_not_end_a_server(tmp_path):
     assert is_error is False
 
 
-@both_eras
 def test_two_who_ask_for_approval(mode):
     """A tool whose guardrails ask twice runs once its person agreed, and no client is asked without an end."""
     ran: list[str] = []
@@ -591,7 +578,6 @@ def test_two_who_ask_for_approval(mode):
     assert ran == ["a"]
 
 
-@both_eras
 def test_a_switch_is_asked_for_each_call(mode):
     """A tool whose `is_enabled` says no is neither listed nor run."""
     on = True
@@ -611,7 +597,6 @@ def test_a_switch_is_asked_for_each_call(mode):
     assert [hidden, refused.is_error] == [[], True]
 
 
-@both_eras
 def test_each_call_gets_its_context(mode):
     """`context(request)` makes the context of each call from the SDK's request."""
 
@@ -733,7 +718,6 @@ def test_the_hosts_that_are_answered(monkeypatch, options, named, strange):
     assert refused == [False] * len(named) + [True] * len(strange)
 
 
-@both_eras
 def test_a_body_that_exits(mode):
     """A body that raises SystemExit fails alone: the server lives, and the model reads what happened."""
 

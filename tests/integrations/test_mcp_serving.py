@@ -29,7 +29,6 @@ from functool.guardrails import redact, require_approval
 from functool.integrations import mcp
 from tests.integrations.mcp_ends import (
     SAMPLE,
-    both_eras,
     brought_in,
     call,
     served,
@@ -156,7 +155,6 @@ def test_a_server_inside_of_a_connection():
 # The list
 
 
-@both_eras
 def test_pages(mode):
     """A list in pages holds every tool once, in order; a cursor that is none is an error."""
     names = [f"t{number}" for number in range(7)]
@@ -189,7 +187,6 @@ def test_what_is_no_page_size(size):
         mcp.server(tools, page_size=size)
 
 
-@both_eras
 @pytest.mark.parametrize(
     ("icon", "sent"),
     [
@@ -219,7 +216,6 @@ def test_icons(icon, sent, mode):
     )
 
 
-@both_eras
 def test_a_wrapped_guard_promises_no_schema(mode):
     """What a guardrail inside of a wrapper may change is promised no more than outside."""
 
@@ -263,7 +259,6 @@ class Till:
         return call(self.server, "pay", arguments, mode=mode, elicit=elicit)
 
 
-@both_eras
 def test_padding_hides_nothing(mode):
     """An argument behind a long one is seen by the person who approves, above the long one."""
     till = Till()
@@ -275,7 +270,6 @@ def test_padding_hides_nothing(mode):
     assert asked.index("amount") < asked.index("note")
 
 
-@both_eras
 def test_what_cannot_be_shown_is_not_asked(mode):
     """Arguments that are too long to be seen in whole are refused, and nobody is asked."""
     till = Till()
@@ -285,7 +279,6 @@ def test_what_cannot_be_shown_is_not_asked(mode):
     assert (till.asked, till.paid) == ([], [])
 
 
-@both_eras
 def test_a_question_holds_no_marks(mode):
     """Escapes and marks of direction in arguments are shown as what they are."""
     till = Till()
@@ -297,7 +290,6 @@ def test_a_question_holds_no_marks(mode):
 # Served again
 
 
-@both_eras
 def test_a_proxy_keeps_what_a_tool_promises(mode):
     """A tool that comes in keeps its output schema and its value, over two servers too."""
 
@@ -345,7 +337,6 @@ def test_a_schema_of_a_strangers_that_breaks():
     assert served_call(mcp.server([tool]), "odd").is_error
 
 
-@both_eras
 def test_a_proxy_can_refuse(mode):
     """Guardrails of one's own stand before a server that is served again; new tools appear in it."""
 

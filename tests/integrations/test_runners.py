@@ -31,8 +31,6 @@ from tests.integrations.extras import check_missing_extra
 from tests.integrations.odd_tools import paying
 from tests.support import ask
 
-each_bridge = pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
-
 
 def play(bridge: Any, *given: Any, **options: Any) -> Any:
     return asyncio.run(bridge.play(*given, **options))
@@ -45,7 +43,6 @@ def expert(bridge: Any, *turns: Turn) -> tuple[AgentTool, list[int]]:
     return AgentTool(agent, "clerk", "d", runner=bridge.runner, thread=lambda context: thread), paid
 
 
-@each_bridge
 @pytest.mark.parametrize("listened", [False, True])
 def test_pending_approvals_bubble_up_and_resume(bridge: Any, listened: bool) -> None:
     """The sub-agent stops at its tool, the outer result is pending, and after each approval the same call goes on where it was."""
@@ -70,7 +67,6 @@ def test_pending_approvals_bubble_up_and_resume(bridge: Any, listened: bool) -> 
     assert context.state == {}
 
 
-@each_bridge
 def test_a_denial_runs_nothing(bridge: Any) -> None:
     """After a refusal the sub-agent goes on without the call, and its model reads the reason where the framework has a place for it."""
     tool, paid = expert(bridge, [("i1", "pay", {"amount": 1})], "well")
@@ -83,7 +79,6 @@ def test_a_denial_runs_nothing(bridge: Any) -> None:
     assert ("not today" in read.text) is (bridge.name != "agent-framework")
 
 
-@each_bridge
 def test_approver_of_the_host_is_asked_in_place(bridge: Any) -> None:
     """With an approver the sub-agent does not stop the outer call."""
     tool, paid = expert(bridge, [("i1", "pay", {"amount": 1})], "all paid")
@@ -93,7 +88,6 @@ def test_approver_of_the_host_is_asked_in_place(bridge: Any) -> None:
     assert paid == [1]
 
 
-@each_bridge
 def test_dependencies_reach_the_tools_of_the_sub_agent(bridge: Any) -> None:
     """The deps of the outer call are those of the sub-agent's run."""
 
@@ -117,7 +111,6 @@ EVENTS = {
 }
 
 
-@each_bridge
 def test_events_of_the_sub_agent_are_progress(bridge: Any) -> None:
     """While somebody listens, what the framework streams of the inner run is `tool:progress` of the outer call."""
 
@@ -137,7 +130,6 @@ def test_events_of_the_sub_agent_are_progress(bridge: Any) -> None:
     assert EVENTS[bridge.name] <= {bridge.event(event.data["value"]) for event in heard}
 
 
-@each_bridge
 def test_parallel_calls_on_one_thread_take_turns(bridge: Any) -> None:
     """Two calls of one turn on the framework's own thread run one after the other, and the second finds the first."""
     order: list[str] = []
@@ -164,7 +156,6 @@ def test_parallel_calls_on_one_thread_take_turns(bridge: Any) -> None:
     assert bridge.asked(agent, thread) == ["question 1", "question 2"]
 
 
-@each_bridge
 def test_contexts_are_forgotten_with_their_run(bridge: Any) -> None:
     """The bridge keeps no context, and so no dependencies, of a run that is over."""
 
@@ -190,7 +181,6 @@ def test_contexts_are_forgotten_with_their_run(bridge: Any) -> None:
     assert gone() is None
 
 
-@each_bridge
 def test_host_context_is_used_as_it_is(bridge: Any) -> None:
     """A functool `Context` as the run's dependencies reaches the body with its state, its deps and its events."""
 
@@ -231,7 +221,6 @@ def test_the_calls_of_a_run_share_one_context(bridge: Any) -> None:
         assert outcome.of("c2").text.startswith("Too many calls: at most 1 in 60 seconds.")
 
 
-@each_bridge
 def test_a_time_limit_is_what_the_model_reads(bridge: Any) -> None:
     """A tool whose time is up answers the model, and the run goes on."""
 
@@ -246,7 +235,6 @@ def test_a_time_limit_is_what_the_model_reads(bridge: Any) -> None:
     assert "0.05" in outcome.of("c1").text and outcome.final == "done"
 
 
-@each_bridge
 def test_two_pending_approvals_have_their_own_answers(bridge: Any) -> None:
     """Two calls of one turn that wait for approval are answered each by its own."""
     paid: list[int] = []
@@ -302,7 +290,6 @@ async def secret() -> str:
     return "x"
 
 
-@each_bridge
 def test_a_disabled_tool_does_not_run(bridge: Any) -> None:
     """A tool that is switched off in the run's context is not shown to the model, or says so where the framework shows it always."""
     if bridge.name in ("openai-agents", "pydantic-ai"):
