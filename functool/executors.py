@@ -142,8 +142,9 @@ def checked_executor(executor: Executor | None) -> Executor | None:
 def _waiting(wait: Any) -> Callable[[int, Exception], float]:
     """Return a function that computes the seconds to wait after a failed attempt."""
     if callable(wait):
-        count = 2 if takes(wait, 2) else 1
-        return lambda *asked: max(0.0, float(wait(*asked[:count])))
+        ask: Callable[..., Any] = wait
+        count = 2 if takes(ask, 2) else 1
+        return lambda *asked: max(0.0, float(ask(*asked[:count])))
     seconds = 0.0 if wait is None else wait
     if not _is_seconds(seconds):
         raise DefinitionError(f"wait must be a number of seconds or a function, not {wait!r}")
