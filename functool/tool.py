@@ -415,7 +415,7 @@ class Tool(ABC):
 
 def outcome_of(result: ToolResult) -> str:
     """Return how a call ended, as one word: `success`, or the type of its failure."""
-    return result.error.type if result.error else "success"
+    return str(getattr(result.error, "type", "error")) if result.error else "success"
 
 
 def hide_errors(error: Exception, context: Context[Any]) -> str | None:

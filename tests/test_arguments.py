@@ -1300,6 +1300,19 @@ def test_a_backslash_in_a_value_is_no_reason_to_read_the_text_again(monkeypatch)
     assert call(tool, '{"te\\u0078t": "a", "size": {"width": 1}}').success and read == [1]
 
 
+@pytest.mark.parametrize("name", ['a"b', "a\\", '\\"', "\n"])
+def test_a_name_that_is_written_with_escapes_is_sent_only_once(name):
+    """An escaped quote does not end the name."""
+
+    def take(**numbers: int) -> dict[str, int]:
+        return numbers
+
+    quoted, tool = json.dumps(name), FunctionTool(take)
+
+    assert call(tool, f"{{{quoted}: 1}}").value == {name: 1}
+    assert "sent only once" in call(tool, f"{{{quoted}: 1, {quoted}: 2}}").text
+
+
 T = TypeVar("T")
 
 

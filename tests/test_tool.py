@@ -943,6 +943,17 @@ def test_run_must_return_a_result():
     assert call(Wrong(), {"x": 1}).text == said
 
 
+def test_a_log_at_debug_survives_an_odd_error(caplog):
+    """An author may set a text as `error`: the call still has its result."""
+
+    @FunctionTool
+    def odd() -> ToolResult:
+        return ToolResult(error="no failure")
+
+    with caplog.at_level(logging.DEBUG, "functool"):
+        assert call(odd).error == "no failure"
+
+
 def test_debug_logging_says_outcomes_without_values(caplog):
     """DEBUG notes a call and its outcome, never the arguments or the output."""
     with caplog.at_level(logging.DEBUG, "functool"):

@@ -26,7 +26,11 @@ MAX_DEPTH = 100
 # With `re` they would take a tenth.
 _SUSPICIOUS, _DIGITS, _ESCAPED_NAME = (
     SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
-    for pattern in (r"[0-9][eE][+0-9][0-9]|NaN|Infinity", r"[0-9]{4}", r'\\[^"]*"[ \n\r\t]*:')
+    for pattern in (
+        r"[0-9][eE][+0-9][0-9]|NaN|Infinity",
+        r"[0-9]{4}",
+        r'\\.[^"\\]*(?:\\.[^"\\]*)*"[ \n\r\t]*:',
+    )
 )
 _second = lru_cache(maxsize=512)(lambda name: r",[ \n\r\t]*" + re.escape(name))
 _NAME = re.compile(r"[\w$-]{1,64}")
