@@ -375,6 +375,14 @@ def test_what_a_mismatch_costs_counts_as_work(part, sent):
     assert "too much work" in call(looking({"x": part}), {"x": sent}).text
 
 
+@pytest.mark.parametrize("pattern", [r"^[\w.+-]{1,64}@[\w-]{1,63}\.[a-z]{2,}$", r"^[\w@.]{1,128}$"])
+def test_a_large_pattern_is_compiled_once_in_a_check(pattern):
+    """Twenty addresses took too much work, because the pattern was compiled for each of them."""
+    tool = looking({"x": {"type": "array", "items": {"pattern": pattern}}})
+    assert call(tool, {"x": ["ada@example.com"] * 100}).success
+    assert "pattern" in call(tool, {"x": ["ada@example.com", "a da"]}).text
+
+
 def test_a_list_without_repetitions_is_recognised():
     """Numbers that a stranger has chosen to have one hash take no more work than others."""
     tool = looking({"x": {"uniqueItems": True}})

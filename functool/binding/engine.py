@@ -37,6 +37,7 @@ _MOST_KEPT = 4_000
 """The longest pattern, classes counted so, that stays compiled. That takes about a megabyte."""
 
 _steps_left: ContextVar[list[int]] = ContextVar("functool.schema_steps")
+_searches: ContextVar[dict[str, Any]] = ContextVar("functool.schema_searches")
 _asks_evaluated: ContextVar[bool] = ContextVar("functool.schema_asks_evaluated", default=False)
 
 
@@ -51,11 +52,12 @@ def bounded_work() -> Iterator[None]:
     Raises:
         TooMuchWork: The checks took more than `MAX_STEPS` together.
     """
-    token = _steps_left.set([MAX_STEPS])
+    token, searches = _steps_left.set([MAX_STEPS]), _searches.set({})
     try:
         yield
     finally:
         _steps_left.reset(token)
+        _searches.reset(searches)
 
 
 def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,8 +197,11 @@ def matches(pattern: str, text: str) -> bool | None:
     """
     # The time grows with the length of the text times that of the pattern, repetitions expanded.
     _spend(_length(pattern) * (100 + len(text)) // 500)
-    large = _length(pattern, _CLASS) > _MOST_KEPT
-    search = _compiled.__wrapped__(pattern) if large else _compiled(pattern)
+    known = _searches.get()  # A list of texts may ask for one pattern a thousand times.
+    if pattern not in known:
+        large = _length(pattern, _CLASS) > _MOST_KEPT
+        known[pattern] = _compiled.__wrapped__(pattern) if large else _compiled(pattern)
+    search = known[pattern]
     return None if search is None else bool(search(text))
 
 

@@ -128,7 +128,7 @@ def _clean_value(patterns: list[re.Pattern[str]], value: Any) -> Any:
     elif type(value) in (list, tuple, set, frozenset):
         new = type(value)(_clean_value(patterns, item) for item in value)
     elif isinstance(value, (int, float)):
-        text = to_json(value)
+        text = to_json(value).strip('"')  # NaN is a text.
         return value if (new := _replace_matches(patterns, text)) == text else new
     else:  # Match an object by its JSON.
         text = to_json(value)

@@ -423,6 +423,12 @@ def test_redact_keeps_the_shape_of_a_value(value, expected):
     assert result.output == ToolResult.of(expected).output
 
 
+def test_redact_replaces_a_number_that_json_says_as_a_text():
+    """NaN is the text "NaN" in JSON; its quotation marks are none of the value."""
+    assert said(float("nan"), redact(["NaN"])).value == "[redacted]"
+    assert said([1.5, float("nan")], redact(["NaN"])).value == [1.5, "[redacted]"]
+
+
 @pytest.mark.parametrize(
     ("pattern", "value"),
     [
