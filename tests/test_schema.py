@@ -29,6 +29,7 @@ from jsonschema import Draft202012Validator
 from pydantic import (
     AliasPath,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -39,7 +40,7 @@ from pydantic import (
     WrapSerializer,
     model_validator,
 )
-from pydantic_core import SchemaValidator, ValidationError
+from pydantic_core import PydanticCustomError, SchemaValidator, ValidationError
 from typing_extensions import TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool, ToolCall
@@ -1220,6 +1221,13 @@ def test_a_wrong_constant_is_named_at_its_place():
     def by_wrong_tag(x: Annotated[tagged, Discriminator(lambda sent: "power")]) -> int:
         return x.n
 
+    def own(sent: Any) -> Any:
+        raise PydanticCustomError("tag", "my own words", {"discriminator": "'op'"})
+
+    def by_author(x: Annotated[int, BeforeValidator(own)]) -> int:
+        return x
+
+    assert "x: my own words" in call(FunctionTool(by_author), {"x": 1}).text
     assert "out of 'add', 'subtract'" in call(FunctionTool(by_wrong_tag), {"x": {"n": 1}}).text
 
 

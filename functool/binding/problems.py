@@ -70,10 +70,10 @@ def problems_of(
             problem = unknown_name(str(name), names, path_text(above, known), len(unknown))
             unknown.add((*steps,))
         else:
-            context = detail.get("ctx", {})
-            if named := _TAG_NAME.match(str(context.get("discriminator"))):
+            context, kind = detail.get("ctx", {}), _TAG_ERRORS.get(detail["type"])
+            if kind and (named := _TAG_NAME.match(str(context["discriminator"]))):
                 steps.append(named[1])
-                detail["type"] = _TAG_ERRORS[detail["type"]]
+                detail["type"] = kind
                 context["expected"] = context.get("expected_tags")
             problem = {"path": path_text(steps, known), **_expected(detail, known)}
             problem["expected"] += repeated_key(detail.get("input"))
