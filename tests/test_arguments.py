@@ -910,7 +910,8 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
             "c",
             "x: expected an integer, or one of the choices (choices: a, b)",
         ),
-        (Pet, {"kind": "cow"}, "x: expected a 'kind' out of 'cat', 'dog'"),
+        (Pet, {"kind": "cow"}, "x.kind: expected one of the choices (choices: cat, dog)"),
+        (Pet, {}, "x.kind: required, but missing"),
         (
             Literal["a"] | Annotated[list[Literal["b"]], Field(max_length=3)],
             1,

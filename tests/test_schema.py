@@ -30,8 +30,11 @@ from pydantic import (
     AliasPath,
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
     PlainSerializer,
+    Tag,
+    TypeAdapter,
     WithJsonSchema,
     WrapSerializer,
     model_validator,
@@ -1154,6 +1157,99 @@ def test_classes_without_constants_of_their_own_are_all_tried():
         assert call(tool, {"x": {"kind": "a", "x": 1}}).value == "Left"
         assert call(tool, {"x": {"kind": "a", "y": 1}}).value == "Right"
     assert call(FunctionTool(take), {"x": {"sort": "c", "n": 1}}).value == "Third"
+
+
+class Loose(BaseModel):
+    op: str
+    n: int
+
+
+class Add(BaseModel):
+    op: Literal["add"]
+    n: int
+
+
+class Subtract(BaseModel):
+    op: Literal["subtract"]
+    n: int
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Loose | Add | Subtract,
+        Add | Loose | Subtract,
+        Add | Subtract | Loose,
+        Subtract | Loose | Add,
+    ],
+    ids=str,
+)
+def test_the_first_class_of_a_union_that_fits_wins(annotation):
+    """A class without a constant keeps its place among those that have one, as pydantic has it."""
+
+    def take(x) -> str:
+        return type(x).__name__
+
+    take.__annotations__["x"] = annotation
+    for op in ("add", "subtract", "else"):
+        sent = {"op": op, "n": 1}
+        wanted = TypeAdapter(annotation).validate_json(json.dumps(sent))
+        assert call(FunctionTool(take), {"x": sent}).value == type(wanted).__name__
+
+
+def test_a_wrong_constant_is_named_at_its_place():
+    """A model is told which field is missing or wrong, and not of tags and discriminators."""
+
+    def take(x: list[Add | Subtract]) -> int:
+        return len(x)
+
+    assert call(FunctionTool(take), {"x": [{"n": 1}]}).text.endswith(
+        " x[0].op: required, but missing"
+    )
+    assert call(FunctionTool(take), {"x": [{"op": "ad", "n": 1}]}).text.endswith(
+        " x[0].op: expected one of the choices (choices: add, subtract)"
+    )
+
+    tagged = Annotated[Add, Tag("add")] | Annotated[Subtract, Tag("subtract")]
+
+    def by_function(x: Annotated[tagged, Discriminator(lambda sent: None)]) -> int:
+        return x.n
+
+    assert "extract tag" in call(FunctionTool(by_function), {"x": {"n": 1}}).text
+
+    def by_wrong_tag(x: Annotated[tagged, Discriminator(lambda sent: "power")]) -> int:
+        return x.n
+
+    assert "out of 'add', 'subtract'" in call(FunctionTool(by_wrong_tag), {"x": {"n": 1}}).text
+
+
+class Exact(BaseModel, strict=True):
+    some: set[int]
+    at: date
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (Exact, {"some": [1], "at": "2026-01-02"}),
+        (dict[int, Exact], {"1": {"some": [1], "at": "2026-01-02"}}),
+        (dict[int, date | str], {"1": "2026-01-02"}),
+        (dict[int, set[date] | list[str]], {"1": ["2026-01-02"]}),
+        (set[int] | tuple[int, ...], [1, 2]),
+        (list[str] | set[int], [1, 2]),
+        (set[int] | None, ["1"]),
+    ],
+    ids=str,
+)
+def test_what_is_hashed_is_validated_as_json(annotation, value):
+    """A set, or a dict of numbers, is what pydantic reads from JSON, also where it is strict."""
+
+    def take(x) -> str:
+        return repr(x)
+
+    take.__annotations__["x"] = annotation
+    wanted = TypeAdapter(annotation).validate_json(json.dumps(value))
+    assert call(FunctionTool(take), {"x": value}).value == repr(wanted)
 
 
 ONE_HASH = [(2**61 - 1) * i for i in range(1, 1_500)]

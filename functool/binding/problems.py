@@ -18,6 +18,8 @@ from functool.schema.steps import repeats_key
 _CHOICE = re.compile(
     r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)"""
 )
+_TAG_NAME = re.compile(r"'([^']+)'\Z")  # A tag may also be chosen by a function, or by two names.
+_TAG_ERRORS = {"union_tag_not_found": "missing", "union_tag_invalid": "literal_error"}
 _NOUNS = ("a ", "an ", "one of ", "should ", "true ")
 # Unknown names in a model or TypedDict, and in a dataclass.
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
@@ -68,6 +70,11 @@ def problems_of(
             problem = unknown_name(str(name), names, path_text(above, known), len(unknown))
             unknown.add((*steps,))
         else:
+            context = detail.get("ctx", {})
+            if named := _TAG_NAME.match(str(context.get("discriminator"))):
+                steps.append(named[1])
+                detail["type"] = _TAG_ERRORS[detail["type"]]
+                context["expected"] = context.get("expected_tags")
             problem = {"path": path_text(steps, known), **_expected(detail, known)}
             problem["expected"] += repeated_key(detail.get("input"))
         earlier = found.setdefault(problem["path"], problem)

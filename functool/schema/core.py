@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import SchemaValidator
@@ -19,15 +19,21 @@ T = TypeVar("T")
 
 def cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
     """Cache a function of an annotation, for the annotations that can be the key of a cache."""
-    known = functools.lru_cache(maxsize=512, typed=True)(make)
+
+    @functools.lru_cache(maxsize=512, typed=True)
+    def known(annotation: Any, text: str) -> T:
+        return make(annotation)
 
     def ask(annotation: Any) -> T:
         try:
             hash(annotation)
         except TypeError:
             return make(annotation)
-        # Different annotations may be equal: Annotated[int, Ge(1)] == Annotated[int, Ge(True)].
-        return (make if get_origin(annotation) is Annotated else known)(annotation)
+        # Different annotations may be equal: Annotated[int, Ge(1)] == Annotated[int, Ge(True)], and
+        # A | B == B | A, although the first of the members that fit wins.
+        if get_origin(annotation) is Annotated:
+            return make(annotation)
+        return known(annotation, str(annotation) if get_args(annotation) else "")
 
     return ask
 

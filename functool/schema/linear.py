@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import groupby
 from typing import Any
 
 from pydantic_core import SchemaValidator, core_schema, to_json
@@ -19,6 +20,9 @@ _FEW = 1_000
 
 _SAME = 100
 """How many different items of a larger set may have the same hash."""
+
+_UNLIKE = "functool.hashed"
+"""The tag of what may be hashed. `problems_of` leaves it out, as it is no name of an argument."""
 
 _HASHED = ("set", "frozenset", "dict")
 _FIELDS = ("model-fields", "dataclass-args", "typed-dict")
@@ -48,21 +52,38 @@ def linear(core: Any, definitions: Mapping[str, Any] | None = None) -> Any:
     texts = ("str", "any") if kind == "dict" else ("str",)  # JSON's keys are texts.
     if hashed["type"] in texts:
         return made
-    guard = _hash_guard(hashed, definitions)
     named = {key: made.pop(key) for key in ("ref",) if key in made}
-    return {**core_schema.no_info_before_validator_function(guard, made), **named}
+    # A validator before this one would turn JSON into Python values, and then strict members and
+    # unions accept others. Choosing a tag leaves the JSON alone.
+    guarded = core_schema.tagged_union_schema(
+        {_UNLIKE: made},
+        _hash_guard(hashed, definitions),
+        custom_error_type="same_hashes",
+        custom_error_message="a list in which few items are hashed alike",
+    )
+    return {**guarded, **named}
 
 
 def _with_tags(union: Any, definitions: Mapping[str, Any]) -> Any:
-    """Replace the choices of a union that have a constant of their own by a tagged union."""
+    """Replace the choices of a union that have a constant of their own by tagged unions.
+
+    The order stays, because the first of several choices that fit equally well wins.
+    """
     choices = [choice[0] if isinstance(choice, tuple) else choice for choice in union["choices"]]
     found = [dict(_tags_of(definitions.get(c.get("schema_ref"), c))) for c in choices]
     for name in dict.fromkeys(name for tags in found for name in tags):
         pairs = [(tag, choices[i]) for i, tags in enumerate(found) for tag in tags.get(name, ())]
-        others = [union["choices"][i] for i, tags in enumerate(found) if name not in tags]
-        if len(choices) - len(others) > 1 and len(dict(pairs)) == len(pairs):
-            tagged = core_schema.tagged_union_schema(dict(pairs), name)
-            return {**union, "choices": [tagged, *others]}
+        has_tag = [name in tags for tags in found]
+        if sum(has_tag) > 1 and len(dict(pairs)) == len(pairs):
+            made: list[Any] = []
+            for are_tagged, places in groupby(range(len(found)), has_tag.__getitem__):
+                members = {i: choices[i] for i in places}
+                if are_tagged:
+                    tagged = {tag: part for i, part in members.items() for tag in found[i][name]}
+                    made.append(core_schema.tagged_union_schema(tagged, name))
+                else:
+                    made += [union["choices"][i] for i in members]
+            return {**union, "choices": made}
     return union
 
 
@@ -81,22 +102,20 @@ def _tags_of(core: Any) -> Iterator[tuple[str, list[str]]]:
                 yield name, texts
 
 
-def _hash_guard(hashed: Any, definitions: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return a validator that refuses a list, or the keys of a dict, with many equal hashes."""
+def _hash_guard(hashed: Any, definitions: Mapping[str, Any]) -> Callable[[Any], str | None]:
+    """Return a function that gives a tag, but not to many items or keys that are hashed alike."""
 
     @cache
     def validator() -> SchemaValidator:
         items = core_schema.list_schema(hashed)
         return SchemaValidator(core_schema.definitions_schema(items, [*definitions.values()]))
 
-    def guard(sent: Any) -> Any:
+    def guard(sent: Any) -> str | None:
         equal = False
         if isinstance(sent, (list, dict)) and len(sent) > _FEW:
             with suppress(ValueError, TypeError):  # The validation itself refuses such items.
                 equal = _has_equal_hashes(validator().validate_json(to_json([*sent])))
-        if equal:
-            raise ValueError("a list in which few items are hashed alike")
-        return sent
+        return None if equal else _UNLIKE
 
     return guard
 
