@@ -36,18 +36,26 @@ def _functool_number(value):
         raise TypeError("this Untrusted value was not made by a tool")
     return value._id
 
-def _functool_out(value, names):
+def _functool_out(value, names, above=()):
     if _functool_is(value, _functool_dict):
-        return {{{{_functool_key(key): _functool_out(item, names) for key, item in value.items()}}}}
+        return {{{{
+            _functool_key(key): _functool_out(item, names, above) for key, item in value.items()
+        }}}}
     if _functool_is(value, _functool_list) or _functool_is(value, _functool_set):
-        return [_functool_out(item, names) for item in value]
+        return [_functool_out(item, names, above) for item in value]
     if _functool_leaf(value):
         return value
     if _functool_is(value, Untrusted):
         return Untrusted(_functool_number(value))
+    for other in above:
+        if other is value:  # A child that knows its parent.
+            return "..."
     known = [name for name in names if _functool_has(value, name)]
     if known:
-        return {{{{name: _functool_out(_functool_get(value, name), names) for name in known}}}}
+        above = (*above, value)
+        return {{{{
+            name: _functool_out(_functool_get(value, name), names, above) for name in known
+        }}}}
     return _functool_repr(value)[:200]
 
 def _functool_sent(value):

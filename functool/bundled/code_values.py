@@ -222,7 +222,7 @@ class Room:
     """Count the size of values. `left` is how much more they may have."""
 
     def __init__(self, left: int) -> None:
-        self.left = left
+        self.left: int = left
 
     def take(self, value: Any) -> None:
         """Count one value, or one key.

@@ -40,6 +40,12 @@ def own_directory(prefix: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=prefix, dir=home))
 
 
+def remove_directory(path: Path, process: int) -> None:
+    """Remove a directory of `process`, but not in a forked child of it."""
+    if os.getpid() == process:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 @cache
 def _home(process: int, parent: str) -> Path:
     """Return the directory of this process. A forked child has another one."""
@@ -49,13 +55,8 @@ def _home(process: int, parent: str) -> Path:
         with suppress(OSError):
             _remove_leftovers(parent)
         home = _locked_directory(parent)
-    atexit.register(_remove, home, process)
+    atexit.register(remove_directory, home, process)
     return home
-
-
-def _remove(home: Path, process: int) -> None:
-    if os.getpid() == process:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _locked_directory(parent: str) -> Path:

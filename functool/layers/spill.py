@@ -13,7 +13,6 @@ import base64
 import errno
 import os
 import secrets
-import shutil
 import threading
 import time
 import weakref
@@ -41,7 +40,7 @@ from functool import (
     ToolSettings,
 )
 from functool.executors import in_thread, inline
-from functool.layers.own_directory import own_directory
+from functool.layers.own_directory import own_directory, remove_directory
 from functool.layers.spill_reading import matcher, searched, shape, span, stored, within
 
 Owner: TypeAlias = Callable[[Context[Any]], "Any | Awaitable[Any]"]
@@ -132,7 +131,7 @@ class Spill:
         try:
             if directory is None:
                 path = own_directory("spill-")
-                weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+                weakref.finalize(self, remove_directory, path, os.getpid())
                 return path
             path = Path(directory)
             path.mkdir(mode=0o700, parents=True, exist_ok=True)

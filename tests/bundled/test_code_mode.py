@@ -720,6 +720,14 @@ def test_an_object_leaves_a_program_as_its_attributes_or_as_text():
     ]
 
 
+def test_an_object_that_leads_back_to_itself_leaves_a_program_with_dots_in_that_place():
+    """A child that knows its parent is shown, in the parent, without the parent again."""
+    code = f"{HOLDER}up = A([])\ndown = A({{'up': up}})\nup.a.append(down)\nup.a.append(down)\nup"
+    value = run(code_mode([teams]), code).value["value"]
+
+    assert value == {"a": [{"a": {"up": "..."}}, {"a": {"up": "..."}}]}
+
+
 def test_what_a_program_hangs_on_an_untrusted_value_stays_in_the_program():
     """Only the number of an untrusted value reaches the host, and nothing that was added to it."""
     kept = []

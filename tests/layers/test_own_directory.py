@@ -155,6 +155,26 @@ assert list(mine.parent.parent.iterdir()) == [mine.parent]
     assert list(parent.iterdir()) == []
 
 
+@pytest.mark.parametrize("end", ["sys.exit(0)", "del spill; os._exit(0)"])
+def test_a_forked_child_leaves_the_results_of_its_parent(parent, end):
+    """Neither the end of the child nor that of its copy of the `Spill` removes the parent's."""
+    code = f"""
+import os, sys, tempfile
+from pathlib import Path
+from functool.layers.spill import Spill
+
+spill = Spill()
+child = os.fork()
+if not child:
+    {end}
+assert os.waitpid(child, 0)[1] == 0
+assert len([*Path(tempfile.gettempdir()).glob("*/spill-*")]) == 1
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+    assert list(parent.iterdir()) == []
+
+
 def test_a_directory_that_another_process_took_for_a_leftover_is_not_used(parent, monkeypatch):
     """Between making it and locking it another process may remove it. Then another is made."""
     removed = []
