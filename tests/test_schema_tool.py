@@ -365,7 +365,7 @@ def test_a_schema_that_is_nested_too_deeply_is_a_definition_error():
     [
         ({"anyOf": [{"type": "integer"}] * 1_000}, "x" * 100_000),
         ({"anyOf": [{"required": [f"n{i}" for i in range(1_000)]}] * 30}, {}),
-        ({"allOf": [{"pattern": rf"\w{{90}}|{i}"} for i in range(40)]}, "x"),
+        ({"allOf": [{"pattern": rf"\w{{90}}|{i}"} for i in range(60)]}, "x"),
         ({"allOf": [{"pattern": rf"\w{{140}}|{i}"} for i in range(40)]}, "x"),
     ],
     ids=["messages", "names", "patterns", "large patterns"],
@@ -428,3 +428,12 @@ def test_an_interrupted_check_is_no_answer(monkeypatch):
     monkeypatch.setattr("functool.binding.foreign.validator_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         looking({}).bind({})
+
+
+def test_fifty_patterns_of_usual_size_are_no_hostile_work():
+    """The first call compiles all of them, and is answered like the later ones."""
+    parts = {f"p{i}": {**STR, "pattern": rf"^\w{{1,64}}-number-{i}$"} for i in range(50)}
+    tool = looking(parts)
+    sent = {name: f"a-number-{name[1:]}" for name in parts}
+
+    assert call(tool, sent).text == call(tool, sent).text == "looked"
