@@ -8,7 +8,15 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, BeforeValidator, Field, RootModel, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    RootModel,
+    StringConstraints,
+)
+from typing_extensions import TypedDict
 
 from functool import ArgumentError, FunctionTool, SchemaTool, Tool, ToolResult, WrapperTool
 from functool.dialects import CallRefused, openai_chat
@@ -217,6 +225,61 @@ def test_a_text_is_refused_as_soon_as_nothing_can_mend_it(tool, so_far, rest, pa
         assert (error.problems[0]["path"], at) == (path, expected)
         if path:
             assert error.problems[0] in whole.value.problems
+
+
+Letter = Literal["a"]
+
+
+class Branch(BaseModel):
+    name: Letter
+    kids: "list[Branch]" = []
+
+
+class Marked(BaseModel):
+    mark: Letter = "a"
+
+
+class Named(TypedDict):
+    name: Letter
+
+
+@dataclass
+class Pair:
+    one: Letter
+    two: Letter = "a"
+
+
+@pytest.mark.parametrize(
+    ("kind", "so_far"),
+    [
+        (list[list[int] | Branch], "[7"),
+        (list[list[int] | None], "[t"),
+        (set[Letter], '["b'),
+        (frozenset[Letter], '["a", "b'),
+        (dict[str, list[int]], '{"k": 7}'),
+        (list[dict[str, Letter]], '[{"k": "b"}'),
+        (Branch, '{"name": "a", "kids": [{"name": "b"}]}'),
+        (list[Branch], '[{"name": "a", "kids": 7}'),
+        (list[Marked], '[{"mark": "b"}'),
+        (Named, '{"name": "b"}'),
+        (list[Named], '[{"name": "a", "more"'),
+        (list[Pair], '[{"one": "a", "two": "b"}'),
+        (RootModel[list[Letter]], '["b'),
+        (Annotated[list[Letter], AfterValidator(sorted)], '["b'),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_kind_of_type_is_judged_before_the_text_ends(kind: Any, so_far: str):
+    """With the last character of this text, nothing can mend it any more, and before it could."""
+
+    def take(x: Any) -> None: ...
+
+    take.__annotations__["x"] = kind
+    text = '{"x": ' + so_far
+
+    error, at = judged(FunctionTool(take), text)
+    assert error is not None
+    assert at == len(text)
 
 
 PASSES = [
