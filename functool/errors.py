@@ -16,7 +16,6 @@ FunctoolError
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +35,8 @@ def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     If there are many, those of a similar length with the same pairs of letters are compared. A
     foreign schema may have 100,000.
     """
+    from difflib import get_close_matches
+
     name, known = name[:64], [*known]
     if len(known) > MAX_COMPARED:
         pairs = {name[i : i + 2] for i in range(len(name) - 1)}
