@@ -9,6 +9,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonRef
 from pydantic_core import core_schema
 
 from functool.schema.docstrings import parse
+from functool.schema.shapes import values_of
 
 # Patterns of numbers as texts. pydantic accepts a little more, such as spaces around a number.
 _INTEGER = r"^-?[0-9]+$"
@@ -117,8 +118,7 @@ class PlainJsonSchema(GenerateJsonSchema):
         if members := schema.get("anyOf") or schema.get("oneOf"):
             texts = [self._key_text(member) for member in members]
             return {"anyOf": texts} if all(texts) else {}
-        choices = [schema["const"]] if "const" in schema else schema.get("enum")
-        if choices is not None:
+        if (choices := values_of(schema)) is not None:
             return {"type": "string", "enum": [*map(_as_key, choices)]}
         kind = schema.get("type")
         if kind == "boolean":
