@@ -537,6 +537,15 @@ def test_a_field_of_a_type_that_does_not_exist():
     assert "://" not in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("default", [float("nan"), [float("inf")], object(), "\ud800"], ids=ascii)
+def test_a_default_of_a_parameter_that_json_cannot_say_is_left_out(default):
+    """A parameter's default that is no JSON, or no valid text, is not published."""
+
+    def take(x: Any = default): ...
+
+    assert schema_of(take)["properties"] == {"x": {}}
+
+
 def test_a_default_that_json_cannot_say_is_left_out():
     """A model's default that is no JSON is not published, and nothing is warned about."""
 
