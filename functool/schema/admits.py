@@ -61,25 +61,25 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
 def kinds_of(root: Mapping[str, Any]) -> set[str]:
     """Return the types in a JSON Schema of arguments, at any depth below its root.
 
-    The set also holds `any` if a part allows anything, the keywords `$ref`, `enum` and `const` if
-    a part has them, and `listed number` if an `enum` or `const` lists a number.
+    The set also holds `any` if a part allows anything, `$ref` if a part is a reference, and `listed
+    number` if an `enum` or `const` lists a number.
     """
     kinds: set[str] = set()
     todo = [*root.get("$defs", {}).values(), *(part for _, part in children(root))]
     while todo:
         schema = todo.pop()
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, (dict, Mapping)):
             kinds |= {"any"} if schema is not False else set()
             continue
-        named = schema.get("type", [])
-        found = {*(named if isinstance(named, list) else [named])}
-        found |= schema.keys() & {"$ref", "enum", "const"}
+        named, choices = schema.get("type", ()), values_of(schema)
+        types = {named} if isinstance(named, str) else {*named}
+        types |= {"$ref"} if "$ref" in schema else set()
         parts = [part for _, part in children(schema) if part is not False]
-        if not parts and found <= {"array", "object"}:
-            found.add("any")
-        if any(type(choice) in (int, float) for choice in values_of(schema) or ()):
-            found.add("listed number")
-        kinds |= found
+        if not parts and choices is None and types <= {"array", "object"}:
+            types.add("any")
+        if choices and any(type(choice) in (int, float) for choice in choices):
+            types.add("listed number")
+        kinds |= types
         todo += parts
     return kinds
 
