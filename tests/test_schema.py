@@ -40,6 +40,7 @@ from pydantic import (
     WrapSerializer,
     model_validator,
 )
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError, SchemaValidator, ValidationError
 from typing_extensions import TypedDict, Unpack
 
@@ -47,6 +48,7 @@ from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool,
 from functool.schema.admits import admits_null, kinds_of, takes_only_containers
 from functool.schema.hints import Unresolved
 from functool.schema.json_schema import Names
+from functool.schema.plain import PlainJsonSchema
 from functool.schema.rewrite import rewritten
 from functool.schema.signature import describe, returned_schema
 from functool.tool_model import ToolModel
@@ -535,6 +537,37 @@ def test_a_field_of_a_type_that_does_not_exist():
         FunctionTool(take).schema
 
     assert "://" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_fields_and_scalars_need_no_steps_of_pydantic(monkeypatch):
+    """Fields and scalars without options are described at once, and as pydantic describes them."""
+
+    class Bare(BaseModel):
+        name: str
+        count: int
+        size: float
+        fine: bool
+        few: int = Field(ge=1, description="Few.")
+
+    class Slow(PlainJsonSchema):
+        generate_inner = GenerateJsonSchema.generate_inner
+
+    def take(x: Bare, a: str, b: int, c: float, d: bool, e: str | None = None): ...
+
+    asked = []
+    generate = GenerateJsonSchema.generate_inner
+    core = describe(take).core
+
+    assert PlainJsonSchema().generate(core) == Slow().generate(core)
+
+    monkeypatch.setattr(
+        GenerateJsonSchema,
+        "generate_inner",
+        lambda self, part: asked.append(part["type"]) or generate(self, part),
+    )
+    PlainJsonSchema().generate(core)
+
+    assert asked == ["typed-dict", "model", "model-fields", "model-field", "int", "nullable"]
 
 
 @pytest.mark.parametrize("default", [float("nan"), [float("inf")], object(), "\ud800"], ids=ascii)
