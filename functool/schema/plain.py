@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from inspect import cleandoc
-from typing import Any
+from typing import Any, get_args
 
-from pydantic.json_schema import GenerateJsonSchema, JsonRef
+from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
 from functool.schema.docstrings import parse
@@ -30,6 +30,9 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     It also describes the keys of dicts, decimals and the fields of classes more exactly.
     """
+
+    # What pydantic would warn about, such as a default, is just left out.
+    ignored_warning_kinds = {*get_args(JsonSchemaWarningKind)}
 
     def generate_inner(self, schema: Any) -> dict[str, Any]:
         """Describe fields and scalars without options at once; pydantic takes 20 times as long."""
@@ -87,10 +90,6 @@ class PlainJsonSchema(GenerateJsonSchema):
             if not f"{module or ''}".startswith("pydantic."):
                 return {}
         return super().ser_schema(schema)
-
-    def emit_warning(self, kind: Any, detail: str) -> None:
-        """Emit no warnings. What pydantic warns about, such as a default, is just left out."""
-        return
 
     def _described(self, made: dict[str, Any], core: Any) -> dict[str, Any]:
         """Copy the texts on fields from a class's docstring to the schemas of these fields."""

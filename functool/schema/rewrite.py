@@ -10,14 +10,12 @@ from typing import Any, get_origin
 from pydantic_core import core_schema
 
 # The keys of a core schema that hold other core schemas. A field has its schema under "schema".
-_INNER = frozenset(
-    (
-        *("schema", "fields", "choices", "definitions", "steps", "arguments_schema"),
-        *("items_schema", "keys_schema", "values_schema", "extras_schema", "extras_keys_schema"),
-        *("lax_schema", "strict_schema", "json_schema", "python_schema"),
-        *("var_args_schema", "var_kwargs_schema"),
-    )
-)
+_INNER = {
+    *("schema", "fields", "choices", "definitions", "steps", "arguments_schema"),
+    *("items_schema", "keys_schema", "values_schema", "extras_schema", "extras_keys_schema"),
+    *("lax_schema", "strict_schema", "json_schema", "python_schema"),
+    *("var_args_schema", "var_kwargs_schema"),
+}
 _CLASSES = ("model", "dataclass", "typed-dict")
 _LISTS = ("list", "tuple", "set", "frozenset")
 
