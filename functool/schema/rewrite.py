@@ -79,13 +79,13 @@ def inside(core: Any, change: Callable[[Any], Any]) -> Any:
 
 def _inner(part: Any, change: Callable[[Any], Any]) -> Any:
     """Change the value of a key: a core schema, or a list or a mapping of core schemas."""
+    if isinstance(part, dict):
+        if isinstance(part.get("type"), str):
+            return change(part)
+        return {name: _inner(inner, change) for name, inner in part.items()}
     if isinstance(part, (list, tuple)):
         return type(part)(_inner(item, change) for item in part)
-    if not isinstance(part, dict):
-        return part
-    if isinstance(part.get("type"), str):
-        return change(part)
-    return {name: _inner(inner, change) for name, inner in part.items()}
+    return part
 
 
 def _sets_extra(cls: Any) -> bool:
