@@ -188,13 +188,13 @@ class Trip:
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
         """Add the call's id and metadata to a result: guardrail actions, labels, a decision."""
-        if wanted_results and self._context is not None:
-            self._remember(result, untrusted)
         metadata = result.metadata
         if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
             self.label(result)
         if self.made_view is not None and self.made_view.inner_sources:
             self.labels += tuple(self.made_view.inner_sources)
+        if wanted_results and self._context is not None and not (untrusted or self.labels):
+            self._remember(result)
         notes = self.made_view is not None and self.made_view.noted
         has_any = untrusted or notes or self.record or self.labels or self.sent.metadata
         if has_any and (new := self._call_metadata(untrusted)):
@@ -218,10 +218,10 @@ class Trip:
             metadata["decision"] = decision
         return metadata
 
-    def _remember(self, result: ToolResult, untrusted: bool) -> None:
-        """Store a trusted tool's result for the guardrail `trusted_only`."""
+    def _remember(self, result: ToolResult) -> None:
+        """Store a result without a label for the guardrail `trusted_only`."""
         metadata = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
-        if untrusted or metadata.get("sources"):
+        if metadata.get("sources"):
             return
         try:
             remember(self.context, result, self.call.arguments)

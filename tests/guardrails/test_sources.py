@@ -288,3 +288,20 @@ def test_of_many_untrusted_values_fifty_are_named():
 
     assert len(sources) == 51
     assert sources["/to"] == sources["/to/49"] == ["the model"]
+
+
+def test_what_an_untrusted_tool_returned_inside_of_a_trusted_one_is_no_trusted_value():
+    """A trusted tool's result that an untrusted tool may have written is not remembered."""
+    stranger = FunctionTool(lambda: "IBAN-9", name="mail", settings=ToolSettings(untrusted=True))
+
+    @FunctionTool
+    async def helper(context: Context) -> str:
+        """Pass on what the untrusted tool returned."""
+        return (await stranger.invoke(ToolCall(name="mail"), context)).text
+
+    tool, paid = pay_tool(trusted_only("to", wrote=lambda context: "pay them"))
+    context = Context()
+    result = asyncio.run(helper.invoke(ToolCall(name="helper"), context))
+    assert (result.text, result.metadata["sources"]) == ("IBAN-9", ["mail"])
+    assert run(tool, {"to": "IBAN-9", "amount": 1}, context).is_error
+    assert paid == []
