@@ -25,7 +25,7 @@ from pydantic import (
     Json,
     field_validator,
 )
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
 from functool import (
     ArgumentError,
@@ -33,6 +33,7 @@ from functool import (
     DefinitionError,
     FunctionTool,
     SchemaTool,
+    ToolModel,
     WrapperTool,
 )
 from functool.binding.door import PassingBinder
@@ -1478,6 +1479,82 @@ def test_a_deep_tree_of_a_recursive_union_is_checked_in_linear_time():
     wrong = call(tool, tree({"op": "leaf", "value": 1, "valeu": 2})).text
     assert wrong.endswith("left.valeu: unknown argument; did you mean 'value'?")
     assert "true or false" not in call(tool, tree({"op": "leaf", "value": True})).text
+
+
+class Add(BaseModel):
+    left: "Untagged"
+    x: int = 0
+
+
+@dataclasses.dataclass
+class Mul:
+    left: "Untagged"
+    y: int = 0
+
+
+class Sub(TypedDict, total=False):
+    left: "Untagged"
+    z: int
+
+
+Untagged = TypeAliasType(
+    "Untagged", "Add | Mul | Sub | list[Untagged] | tuple[Untagged, ...] | int"
+)
+Add.model_rebuild()
+
+
+def leveled(depth, leaf, wrap=lambda inner: {"left": inner}):
+    for _ in range(depth):
+        leaf = wrap(leaf)
+    return {"x": leaf}
+
+
+@pytest.mark.parametrize("leaf", [1, "no", {"left": 1, "w": 2}])
+def test_a_recursive_union_without_tags_is_not_read_without_end(leaf):
+    """Each level of classes that may all fit multiplies the work: forty levels would take years."""
+    tool, got = tool_of(Untagged)
+    for sent in (leveled(40, leaf), leveled(40, leaf, lambda inner: [inner])):
+        result = call(tool, sent)
+        if leaf != 1 or "left" in sent["x"]:  # The first kind of list that fits is taken at once.
+            assert result.error.type == "ArgumentError"
+            assert "there are too many ways to read the arguments" in result.text
+        else:
+            assert result.success
+    for sent in ({"left": {"left": 1}}, {"x": 1, "left": {"left": 1, "y": 2}}, [[], 1]):
+        assert call(tool, {"x": sent}).success
+        assert got[-1] == pydantic.TypeAdapter(Untagged).validate_json(json.dumps(sent))
+
+
+def test_a_model_that_is_a_tool_takes_a_recursive_union():
+    """The model validates once more what was counted already."""
+
+    class Take(ToolModel):
+        x: Untagged
+
+        def run(self) -> str:
+            return type(self.x).__name__
+
+    assert call(Take.tool(), {"x": {"x": 1, "left": 2}}).value == "Add"
+
+
+def test_a_recursive_union_names_its_problems_as_long_as_they_are_few():
+    """A member that only counts is no problem of the arguments."""
+    near = refusal(Untagged, leveled(2, "no")["x"])
+    assert near.problems[0]["path"] == "x.left.left"
+    assert "functool" not in json.dumps(near.problems)
+    far = refusal(Untagged, leveled(9, "no")["x"])
+    assert far.problems == ({"path": "x", "expected": "one of the types of the schema"},)
+
+
+def test_long_arguments_of_a_recursive_union_are_read():
+    """The number of readings may grow with the text, as long as each value is read a few times."""
+    shallow = [{"left": {"left": number}} for number in range(5_000)]
+    tool, got = tool_of(list[Untagged])
+    assert call(tool, {"x": shallow}).success
+    assert got[0] == shallow
+    wide = {f"n{number}": [number, {}] for number in range(9_000)}
+    JSON = TypeAliasType("JSON", "dict[str, JSON] | list[JSON] | str | int")
+    assert send(JSON, {"x": wide}) == wide
 
 
 def test_thousands_of_problems_are_counted_only():

@@ -77,6 +77,11 @@ def inside(core: Any, change: Callable[[Any], Any]) -> Any:
     return {key: _inner(part, change) if key in _INNER else part for key, part in core.items()}
 
 
+def holds_others(core: Any) -> bool:
+    """Whether a core schema holds other core schemas."""
+    return not _INNER.isdisjoint(core)
+
+
 def _inner(part: Any, change: Callable[[Any], Any]) -> Any:
     """Change the value of a key: a core schema, or a list or a mapping of core schemas."""
     if isinstance(part, dict):
