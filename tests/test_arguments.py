@@ -40,6 +40,7 @@ from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
 from functool.errors import MAX_COMPARED, MAX_PROBLEMS
+from functool.schema import admits, json_schema
 from tests.schemas import (
     BOOL,
     INT,
@@ -1555,6 +1556,26 @@ def test_long_arguments_of_a_recursive_union_are_read():
     wide = {f"n{number}": [number, {}] for number in range(9_000)}
     JSON = TypeAliasType("JSON", "dict[str, JSON] | list[JSON] | str | int")
     assert send(JSON, {"x": wide}) == wide
+
+
+def test_many_objects_of_one_type_are_looked_at_with_few_schemas(monkeypatch):
+    """A reference is followed once, not once for each object, where booleans are looked for."""
+    followed = []
+
+    def resolved(root, schema):
+        followed.append(schema)
+        return json_schema.resolved(root, schema)
+
+    monkeypatch.setattr(admits, "resolved", resolved)
+    tool, _ = tool_of(list[Untagged])
+    for leaf in (1, True):
+        counts = []
+        for length in (100, 1_000):
+            followed.clear()
+            call(tool, {"x": [{"left": leaf}] * length})
+            counts.append(len(followed))
+        assert counts[1] <= counts[0]
+    assert "x[0].left" in refusal(list[Untagged], [{"left": True}] * 1_000).problems[0]["path"]
 
 
 def test_thousands_of_problems_are_counted_only():
