@@ -237,7 +237,7 @@ class FunctionBinder:
 
     @_computed_once
     def _validate_large(self) -> Any:
-        """The validator for long text. It stops at the first problem of each list."""
+        """The validator for long text. It stops at the first problem of each list and dict."""
         return self._validator("allow" if self._parts.rest else "forbid", first_only=True)
 
     def _validator(self, extra: str, *, first_only: bool = False) -> Any:
