@@ -34,6 +34,7 @@ from pydantic import (
     Discriminator,
     Field,
     PlainSerializer,
+    StringConstraints,
     Tag,
     TypeAdapter,
     WithJsonSchema,
@@ -42,7 +43,7 @@ from pydantic import (
 )
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError, SchemaValidator, ValidationError
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import TypeAliasType, TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool, ToolCall
 from functool.schema.admits import admits_null, kinds_of, takes_only_containers
@@ -797,6 +798,32 @@ def test_any_key_has_no_property_names():
     assert set(map(json.dumps, schema_of(count)["properties"].values())) == {json.dumps(plain)} or (
         [*schema_of(count)["properties"].values()] == [plain, plain, plain]
     )
+
+
+def test_keys_with_a_pattern_and_keys_that_no_text_describes():
+    """Other names than the pattern's are not allowed. Keys that may be null are not described."""
+    key = Annotated[str, StringConstraints(pattern="^a")]
+    odd = TypeAliasType("odd", int | None)
+
+    def count(a: dict[key, int], b: dict[key, Any], c: dict[odd, int]) -> None: ...
+
+    names = {"propertyNames": {**STR, "pattern": "^a"}}
+    assert schema_of(count)["properties"] == {
+        "a": {**dict_of(INT), **names},
+        "b": {**dict_of(True), **names},
+        "c": dict_of(INT),
+    }
+
+
+def test_a_description_of_its_own_stays():
+    """The docstring of a class does not replace a description from its configuration."""
+
+    class Known(BaseModel, json_schema_extra={"description": "Own."}):
+        """Doc."""
+
+    def take(x: Known) -> None: ...
+
+    assert schema_of(take)["$defs"]["Known"]["description"] == "Own."
 
 
 def test_the_text_of_a_decimal():
