@@ -1311,6 +1311,8 @@ class Exact(BaseModel, strict=True):
         (Exact, {"some": [1], "at": "2026-01-02"}),
         (dict[int, Exact], {"1": {"some": [1], "at": "2026-01-02"}}),
         (dict[int, date | str], {"1": "2026-01-02"}),
+        (OrderedDict[int, Exact], {"2": {"some": [1], "at": "2026-01-02"}}),
+        (Counter[int], {"2": 1}),
         (dict[int, set[date] | list[str]], {"1": ["2026-01-02"]}),
         (set[int] | tuple[int, ...], [1, 2]),
         (list[str] | set[int], [1, 2]),
@@ -1340,6 +1342,8 @@ ONE_HASH = [(2**61 - 1) * i for i in range(1, 1_500)]
         (set[UUID], [str(UUID(int=i)) for i in ONE_HASH]),
         (set, ONE_HASH),
         (dict[int, int], ONE_HASH),
+        (OrderedDict[int, int], ONE_HASH),
+        (Counter[int], ONE_HASH),
         (dict[UUID, list[set[int]]], [str(UUID(int=i)) for i in ONE_HASH]),
     ],
     ids=str,
@@ -1355,7 +1359,7 @@ def test_numbers_with_one_hash_are_refused(annotation, items):
 
     def sent(some):
         value = {"int": 1, "UUID": []}
-        is_dict = get_origin(annotation) is dict
+        is_dict = issubclass(get_origin(annotation) or set, dict)
         return {
             "x": {str(i): value[annotation.__args__[0].__name__] for i in some} if is_dict else some
         }

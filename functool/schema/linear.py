@@ -24,7 +24,8 @@ _SAME = 100
 _UNLIKE = "functool.hashed"
 """The tag of what may be hashed. `problems_of` leaves it out, as it is no name of an argument."""
 
-_HASHED = ("set", "frozenset", "dict")
+_DICTS = ("dict", "ordered-dict", "counter", "frozendict")
+_HASHED = ("set", "frozenset", *_DICTS)
 _FIELDS = ("model-fields", "dataclass-args", "typed-dict")
 
 
@@ -47,9 +48,9 @@ def linear(core: Any, definitions: Mapping[str, Any] | None = None) -> Any:
         return _with_tags(made, definitions)
     if kind not in _HASHED:
         return made
-    hashed = core.get("keys_schema" if kind == "dict" else "items_schema")
+    hashed = core.get("keys_schema" if kind in _DICTS else "items_schema")
     hashed = hashed or core_schema.any_schema()
-    texts = ("str", "any") if kind == "dict" else ("str",)  # JSON's keys are texts.
+    texts = ("str", "any") if kind in _DICTS else ("str",)  # JSON's keys are texts.
     if hashed["type"] in texts:
         return made
     named = {key: made.pop(key) for key in ("ref",) if key in made}
