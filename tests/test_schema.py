@@ -800,6 +800,22 @@ def test_any_key_has_no_property_names():
     )
 
 
+def test_a_typed_dict_may_have_further_items():
+    """A TypedDict with `extra_items` takes further names, with values of that type."""
+
+    class Named(TypedDict, extra_items=int):
+        name: str
+
+    def take(x: Named) -> str:
+        return repr(x)
+
+    tool = FunctionTool(take)
+
+    assert schema_of(take)["$defs"]["Named"]["additionalProperties"] == INT
+    assert called(tool, x={"name": "a", "b": 1}) == repr({"name": "a", "b": 1})
+    assert "expected an integer" in called(tool, x={"name": "a", "b": "no"})
+
+
 def test_keys_with_a_pattern_and_keys_that_no_text_describes():
     """Other names than the pattern's are not allowed. Keys that may be null are not described."""
     key = Annotated[str, StringConstraints(pattern="^a")]
