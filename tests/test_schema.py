@@ -800,6 +800,21 @@ def test_any_key_has_no_property_names():
     )
 
 
+def test_a_text_of_several_lines_loses_its_indentation():
+    """A text on a parameter is cleaned as a docstring is."""
+
+    def take(
+        x: Annotated[
+            int,
+            """The first line.
+
+            More.""",
+        ],
+    ) -> None: ...
+
+    assert schema_of(take)["properties"]["x"]["description"] == "The first line.\n\nMore."
+
+
 def test_a_typed_dict_may_have_further_items():
     """A TypedDict with `extra_items` takes further names, with values of that type."""
 
