@@ -32,9 +32,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from functool.errors import SchemaError
 from functool.schema import shapes, steps, subset
@@ -43,8 +42,7 @@ from functool.schema.steps import Form, Step
 from functool.schema.subset import STRUCTURE, text, without
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(NamedTuple):
     """A schema in strict form, and the function that converts its values to plain form.
 
     Attributes:
