@@ -907,6 +907,7 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
         (int | list[int], "a", "x: expected an integer, or a list"),
         (None, 1, "x: expected null"),
         (AwareDatetime, "2020-01-01T00:00", "x: should have timezone info"),
+        (datetime.date, "31.1.26", "x: expected a valid date or datetime, as ISO 8601 writes it"),
         (bytes, 1, "x: expected a string"),
         (Path, 1, "x: expected a string"),
         (
