@@ -19,9 +19,9 @@ from contextlib import suppress
 from functools import reduce
 from typing import Any, TypeAlias
 
-from functool.binding.engine import TooMuchWork, bounded_work, matches
+from functool.binding.engine import bounded_work, matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
-from functool.schema.shapes import NAMES, values_of
+from functool.schema.shapes import NAMES, TooMuchWork, values_of
 from functool.schema.signature import FunctionSchema
 
 Limits: TypeAlias = Mapping[str, Any]
