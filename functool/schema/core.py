@@ -12,6 +12,7 @@ from pydantic_core import SchemaValidator
 from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved, unreadable
 from functool.schema.linear import linear
+from functool.schema.readings import counted
 from functool.schema.rewrite import rewritten
 
 T = TypeVar("T")
@@ -58,13 +59,15 @@ def core_of(annotation: Any, name: str) -> Any:
         raise unreadable(annotation, name, error) from error
 
 
-def compiled(core: Any, config: Any = None) -> SchemaValidator:
+def compiled(core: Any, config: Any = None, *, brief: bool = False) -> SchemaValidator:
     """Compile a rewritten core schema, so that it validates in linear time.
+
+    What stays a recursive union without tags counts how often it is read; `brief` is for `counted`.
 
     With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks what
     was rewritten inside the model.
     """
-    return SchemaValidator(linear(core), config, _use_prebuilt=False)
+    return SchemaValidator(counted(linear(core), brief), config, _use_prebuilt=False)
 
 
 @cached

@@ -115,6 +115,7 @@ def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
     memo[key] = (node is True, value)
     if not isinstance(node, dict) or not _is_alike(node, value):
         return node is True
+    # Loops, because `any` and `all` would double the depth of the stack.
     for word in ("anyOf", "oneOf"):
         for member in node.get(word, ()):
             if fits(member, value, root, memo):

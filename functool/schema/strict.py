@@ -32,9 +32,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from functool.errors import SchemaError
 from functool.schema import shapes, steps, subset
@@ -46,8 +45,7 @@ MAX_STEPS = 500_000
 """How many steps it may take to tell members of unions apart: at most two seconds of work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(NamedTuple):
     """A schema in strict form, and the function that converts its values to plain form.
 
     Attributes:
