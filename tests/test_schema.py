@@ -1313,6 +1313,8 @@ ONE_HASH = [(2**61 - 1) * i for i in range(1, 1_500)]
         (set[UUID], [str(UUID(int=i)) for i in ONE_HASH]),
         (set, ONE_HASH),
         (dict[int, int], ONE_HASH),
+        (Counter[int], ONE_HASH),
+        (OrderedDict[int, int], ONE_HASH),
         (dict[UUID, list[set[int]]], [str(UUID(int=i)) for i in ONE_HASH]),
     ],
     ids=str,
@@ -1328,7 +1330,7 @@ def test_numbers_with_one_hash_are_refused(annotation, items):
 
     def sent(some):
         value = {"int": 1, "UUID": []}
-        is_dict = get_origin(annotation) is dict
+        is_dict = issubclass(get_origin(annotation) or object, dict)
         return {
             "x": {str(i): value[annotation.__args__[0].__name__] for i in some} if is_dict else some
         }

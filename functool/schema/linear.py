@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic_core import SchemaValidator, core_schema, to_json
 
-from functool.schema.rewrite import inside
+from functool.schema.rewrite import MAPPINGS, inside
 
 _FEW = 1_000
 """A set of so many items is quick, whatever their hashes are."""
@@ -24,7 +24,7 @@ _SAME = 100
 _UNLIKE = "functool.hashed"
 """The tag of what may be hashed. `problems_of` leaves it out, as it is no name of an argument."""
 
-_HASHED = ("set", "frozenset", "dict")
+_HASHED = ("set", "frozenset", *MAPPINGS)
 _FIELDS = ("model-fields", "dataclass-args", "typed-dict")
 
 
@@ -47,9 +47,9 @@ def linear(core: Any, definitions: Mapping[str, Any] | None = None) -> Any:
         return _with_tags(made, definitions)
     if kind not in _HASHED:
         return made
-    hashed = core.get("keys_schema" if kind == "dict" else "items_schema")
+    hashed = core.get("keys_schema" if kind in MAPPINGS else "items_schema")
     hashed = hashed or core_schema.any_schema()
-    texts = ("str", "any") if kind == "dict" else ("str",)  # JSON's keys are texts.
+    texts = ("str", "any") if kind in MAPPINGS else ("str",)  # JSON's keys are texts.
     if hashed["type"] in texts:
         return made
     named = {key: made.pop(key) for key in ("ref",) if key in made}
