@@ -172,7 +172,6 @@ _FIXED: dict[str, Shape] = {
     "bool": {"boolean": {}, "number": {}, "string": {}},
     "none": {"null": {}},
     "tuple": {"array": {}},
-    "tagged-union": {"object": {}},
 }
 _INNER = {
     **dict.fromkeys(("definitions", "function-after", "custom-error"), "schema"),
@@ -206,6 +205,8 @@ class CoreShapes(Shapes):
             case "union":
                 members = (m[0] if isinstance(m, tuple) else m for m in source["choices"])
                 return self._union(members)
+            case "tagged-union" if not callable(source["discriminator"]):
+                return {"object": {}}
             case "nullable":
                 return {**self.of(source["schema"]), "null": {}}
             case "typed-dict":
