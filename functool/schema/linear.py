@@ -14,7 +14,7 @@ from typing import Any
 from pydantic_core import SchemaValidator, core_schema, to_json
 
 from functool.schema.readings import counted
-from functool.schema.rewrite import choices_of, inside
+from functool.schema.rewrite import MAPPINGS, choices_of, inside
 
 _FEW = 1_000
 """A set of so many items is quick, whatever their hashes are."""
@@ -25,8 +25,7 @@ _SAME = 100
 _UNLIKE = "functool.hashed"
 """The tag of what may be hashed. `problems_of` leaves it out, as it is no name of an argument."""
 
-_DICTS = ("dict", "ordered-dict", "counter", "frozendict")
-_HASHED = ("set", "frozenset", *_DICTS)
+_HASHED = ("set", "frozenset", *MAPPINGS)
 _FIELDS = ("model-fields", "dataclass-args", "typed-dict")
 
 
@@ -52,9 +51,9 @@ def linear(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None)
         return counted(_with_tags(made, known) if is_smart else made, known, brief)
     if kind not in _HASHED:
         return made
-    hashed = core.get("keys_schema" if kind in _DICTS else "items_schema")
+    hashed = core.get("keys_schema" if kind in MAPPINGS else "items_schema")
     hashed = hashed or core_schema.any_schema()
-    texts = ("str", "any") if kind in _DICTS else ("str",)  # JSON's keys are texts.
+    texts = ("str", "any") if kind in MAPPINGS else ("str",)  # JSON's keys are texts.
     if hashed["type"] in texts:
         return made
     named = {key: made.pop(key) for key in ("ref",) if key in made}

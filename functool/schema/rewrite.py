@@ -17,10 +17,8 @@ _INNER = {
     *("var_args_schema", "var_kwargs_schema"),
 }
 _CLASSES = ("model", "dataclass", "typed-dict")
-_MANY = (
-    *("list", "tuple", "set", "frozenset", "deque"),
-    *("dict", "ordered-dict", "frozendict", "counter"),
-)
+MAPPINGS = ("dict", "ordered-dict", "frozendict", "counter")
+_MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
 
 
 def rewritten(core: Any) -> Any:
