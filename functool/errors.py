@@ -170,6 +170,14 @@ class Tripwire(FunctoolError):
         super().__init__(message)
         self.results: list[Any] = []
 
+    @classmethod
+    def inside(cls, error: BaseException) -> Tripwire | None:
+        """Return an exception that is a tripwire, or the first one in a group; None without one."""
+        found = error.subgroup(cls) if isinstance(error, BaseExceptionGroup) else error
+        while isinstance(found, BaseExceptionGroup):
+            found = found.exceptions[0]
+        return found if isinstance(found, cls) else None
+
 
 def _problem_text(problems: Sequence[Mapping[str, Any]]) -> str:
     lines = []

@@ -53,7 +53,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Q = ParamSpec("Q")
 S = TypeVar("S")
-_ABSENT: Any = object()
 
 
 class FunctionOptions(ToolOptions, total=False):
@@ -232,20 +231,19 @@ class FunctionTool(Tool, Generic[P, R]):
         ) -> Coroutine[Any, Any, ToolResult]: ...
         @overload
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
-        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...  # noqa: D102
 
-    else:  # Two parameters of its own are faster than taking them out of `args`.
-
-        def __call__(self, call=_ABSENT, context=_ABSENT, /, *args, **kwargs):
-            """Run a call if given a `ToolCall` and maybe a `Context`; else call `func`."""
-            if isinstance(call, ToolCall) and not args and not kwargs:
-                if isinstance(context, Context) or context is None or context is _ABSENT:
-                    return self.invoke(call, None if context is _ABSENT else context)
-            if self._definition.method and isinstance(context, ToolCall):
-                # Since Python 3.13 an outer `@classmethod` passes the class as first argument.
-                raise TypeError("the tool is not bound: write @FunctionTool above @classmethod")
-            given = (arg for arg in (call, context, *args) if arg is not _ABSENT)
-            return self.func(*given, **kwargs)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a call if the arguments are a `ToolCall` and maybe a `Context`; else call `func`."""
+        if args and not kwargs and isinstance(args[0], ToolCall):
+            if len(args) == 1:
+                return self.invoke(args[0])
+            if len(args) == 2 and (args[1] is None or isinstance(args[1], Context)):
+                return self.invoke(args[0], args[1])
+        func: Any = self.func
+        if self._definition.method and len(args) > 1 and isinstance(args[1], ToolCall):
+            # Since Python 3.13 an outer `@classmethod` passes the class as first argument.
+            raise TypeError("the tool is not bound: write @FunctionTool above @classmethod")
+        return func(*args, **kwargs)
 
     if TYPE_CHECKING:
 

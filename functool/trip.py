@@ -83,7 +83,7 @@ class Trip:
         if self._call is None:
             canonical = self.binder.canonical(self.sent.arguments, self.values)
             self._call = with_arguments(self.sent, canonical)
-            if has_sources(self.sent):
+            if self.sent.metadata and has_sources(self.sent):
                 names: Any = self.binder.sent_form({name: name for name in canonical})
                 known = self.tool.schema.plain.get("properties", ())
                 self._call.metadata = placed(self.sent, names, known)

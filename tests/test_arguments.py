@@ -1,5 +1,6 @@
 """The front door: what comes in, what is refused, and in which words."""
 
+import collections
 import dataclasses
 import datetime
 import enum
@@ -41,6 +42,7 @@ from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
 from functool.errors import MAX_COMPARED, MAX_PROBLEMS
+from functool.schema import admits, json_schema
 from tests.schemas import (
     BOOL,
     INT,
@@ -1253,6 +1255,21 @@ def test_items_are_unique_as_json_schema_says(items, unique):
     )
 
 
+def test_long_text_names_the_first_problem_of_each_dict():
+    """Beyond 64 KiB the other values of a wrong dict are not looked at; short text names each."""
+    for kind in (dict, collections.OrderedDict):
+        sent = {"first": {"x": "no"}, "second": {"x": 1, "n": "no"}}
+        short = refusal(kind[str, Point], sent)
+        sent |= {f"n{number}": {"x": 1, "n": "no"} for number in range(20_000)}
+        long = refusal(kind[str, Point], sent)
+
+        assert [problem["path"] for problem in short.problems] == ["x.[key].x", "x.[key].n"]
+        assert [problem["path"] for problem in long.problems] == ["x.[key].x"]
+    numbers = {f"n{number}": "no" for number in range(20_000)}
+    assert len(refusal(collections.Counter[str], numbers).problems) == 1
+    assert len(refusal(collections.deque[int], ["no"] * 20_000).problems) == 1
+
+
 def test_long_text_names_the_first_problem_of_each_list():
     """Beyond 64 KiB the other items of a wrong list are not looked at; short text names each."""
 
@@ -1566,9 +1583,29 @@ def test_long_arguments_of_a_recursive_union_are_read():
     assert send(JSON, {"x": wide}) == wide
 
 
+def test_many_objects_of_one_type_are_looked_at_with_few_schemas(monkeypatch):
+    """A reference is followed once, not once for each object, where booleans are looked for."""
+    followed = []
+
+    def resolved(root, schema):
+        followed.append(schema)
+        return json_schema.resolved(root, schema)
+
+    monkeypatch.setattr(admits, "resolved", resolved)
+    tool, _ = tool_of(list[Untagged])
+    for leaf in (1, True):
+        counts = []
+        for length in (100, 1_000):
+            followed.clear()
+            call(tool, {"x": [{"left": leaf}] * length})
+            counts.append(len(followed))
+        assert counts[1] <= counts[0]
+    assert "x[0].left" in refusal(list[Untagged], [{"left": True}] * 1_000).problems[0]["path"]
+
+
 def test_thousands_of_problems_are_counted_only():
     """pydantic would make a dict of each, and a megabyte of text may have a million."""
-    error = send(dict[str, int], {"x": {f"n{i}": "no" for i in range(20_001)}})
+    error = send(Point, {"x": {"x": 1, **{f"n{i}": "no" for i in range(20_001)}}})
 
     assert error.message == "Invalid arguments. there are 20,001 problems, too many to name"
 

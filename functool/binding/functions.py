@@ -190,8 +190,9 @@ class FunctionBinder:
     def _refuse_bad_numbers(self, text: str) -> None:
         """Refuse what strict mode accepts wrongly: `true` for 1, infinite numbers, deep nesting."""
         bools = self._lists_numbers and ("true" in text or "false" in text)
-        odd = bools or (self._unbounded and ((self._nests and is_deep(text)) or not_finite(text)))
-        if odd and (problems := number_problems(decoded(text), self._root, self._known)):
+        odd = bools or (self._unbounded and not_finite(text))
+        sent = decoded(text) if odd or (self._nests and is_deep(text)) else {}
+        if odd and (problems := number_problems(sent, self._root, self._known)):
             raise ArgumentError(problems)
 
     def _names_are_valid(self, text: str) -> bool:
@@ -236,7 +237,7 @@ class FunctionBinder:
 
     @_computed_once
     def _validate_large(self) -> Any:
-        """The validator for long text. It stops at the first problem of each list."""
+        """The validator for long text. It stops at the first problem of each list and dict."""
         return self._validator("allow" if self._parts.rest else "forbid", first_only=True)
 
     def _validator(self, extra: str, *, first_only: bool = False) -> Any:

@@ -17,7 +17,10 @@ _INNER = {
     *("var_args_schema", "var_kwargs_schema"),
 }
 _CLASSES = ("model", "dataclass", "typed-dict")
-_LISTS = ("list", "tuple", "set", "frozenset")
+_MANY = (
+    *("list", "tuple", "set", "frozenset", "deque"),
+    *("dict", "ordered-dict", "frozendict", "counter"),
+)
 
 
 def rewritten(core: Any) -> Any:
@@ -67,9 +70,9 @@ def tuple_fields(core: Any) -> dict[int, list[str]]:
 
 
 def failing_fast(core: Any) -> Any:
-    """Return a copy of a core schema whose lists stop at the first wrong item, at every depth."""
+    """Return a copy of a core schema whose lists and dicts stop at the first wrong item."""
     made = inside(core, failing_fast)
-    return {**made, "fail_fast": True} if core.get("type") in _LISTS else made
+    return {**made, "fail_fast": True} if core.get("type") in _MANY else made
 
 
 def inside(core: Any, change: Callable[[Any], Any]) -> Any:
