@@ -726,6 +726,11 @@ def test_an_object_leaves_a_program_as_its_attributes_or_as_text():
     ]
 
 
+def test_an_object_of_a_class_that_only_declares_its_attributes_leaves_with_them():
+    """The attributes of a dataclass are set nowhere in the program."""
+    assert value_of(code_mode([teams]), f"{DATACLASS}A(1)") == {"a": 1}
+
+
 def test_an_object_that_leads_back_to_itself_leaves_a_program_with_dots_in_that_place():
     """A child that knows its parent is shown, in the parent, without the parent again."""
     code = f"{HOLDER}up = A([])\ndown = A({{'up': up}})\nup.a.append(down)\nup.a.append(down)\nup"
