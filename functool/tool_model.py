@@ -140,14 +140,18 @@ def _body_of(model: type[ToolModel]) -> Any:
 def _instance_of(model: type[ToolModel], call: ToolCall) -> ToolModel:
     """Make an instance from a call. The validators of the model see what was sent."""
     assert isinstance(call.arguments, Mapping)
-    wires = {name: field.validation_alias for name, field in model.model_fields.items()}
     # Use the names that were sent, the aliases, so that errors name what the model has sent.
-    sent = {w if isinstance(w := wires[n], str) else n: v for n, v in call.arguments.items()}
+    sent: Any = _tool_of(model).sent_form(call.arguments)
     try:
         instance: ToolModel = _validator(model)(to_json(sent), by_alias=True, by_name=True)
     except ValidationError as error:
         raise ArgumentError(problems_of(error, sent, model.input_schema())) from None
     return instance
+
+
+@lru_cache(maxsize=256)
+def _tool_of(model: type[ToolModel]) -> Tool:
+    return model.tool()
 
 
 @lru_cache(maxsize=256)

@@ -9,6 +9,7 @@ import json
 import math
 import uuid
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union
@@ -1131,6 +1132,14 @@ def test_no_character_that_was_sent_is_repeated(annotation, sent):
     assert "§" not in message and "://" not in message
 
 
+@pytest.mark.parametrize("sent", ["a half", [1]], ids=str)
+def test_what_a_fraction_looks_like(sent):
+    """A wrong fraction is told what one looks like; pydantic's words do not fit into the sentence."""
+    message = send(Fraction, {"x": sent}).message
+
+    assert message == "Invalid arguments. x: expected a fraction, such as '1/3'"
+
+
 def test_arguments_that_are_no_object():
     """A list in place of the arguments is refused in words."""
     tool, got = tool_of(int)
@@ -1632,3 +1641,29 @@ def test_a_name_that_every_member_of_a_union_refuses_is_compared_once(compared):
 
     assert "x.abcdex: unknown argument; did you mean 'abcdef'?" in error.message
     assert error.message.count("abcdex") == len(compared) == 1
+
+
+def test_a_default_outside_of_its_own_bounds_survives_a_replacement():
+    """Guardrails see every default. The call that one returns may hold them all, and still runs."""
+
+    def again(call, context):
+        return dataclasses.replace(call, arguments={**call.arguments})
+
+    def find(
+        text: Annotated[str, Field(alias="query")],
+        limit: Annotated[int, Field(ge=1)] = 0,
+        mode: Literal["a", "b"] = "",
+        page: int = None,
+        items: Annotated[list[int], Field(min_length=1)] = [],  # noqa: B006
+        fine: Annotated[int, Field(ge=1)] = 1,
+    ) -> str:
+        return repr((text, limit, mode, page, items, fine))
+
+    tool = FunctionTool(find, input_guardrails=[again])
+    assert call(tool, {"query": "x"}).value == repr(("x", 0, "", None, [], 1))
+    assert call(tool, {"query": "x", "limit": 3, "page": 2}).value == repr(("x", 3, "", 2, [], 1))
+    assert tool.bind({"query": "x"}).arguments["limit"] == 0
+    assert "limit" in call(tool, {"query": "x", "limit": 0}).text
+    sent = {"text": "x", "limit": 0, "mode": "", "page": None, "items": [], "fine": 1}
+    assert tool.sent_form(sent) == {"query": "x", "fine": 1}
+    assert tool.sent_form({**sent, "limit": -1}) == {"query": "x", "fine": 1, "limit": -1}

@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from functool.dialects._subset import in_words, violations
 from functool.errors import SchemaError
+from functool.schema.shapes import TooMuchWork
 from functool.schema.strict import Codec, codec
 from tests.schemas import (
     BOOL,
@@ -1491,3 +1492,49 @@ def test_laws(data: Any, fields: dict[str, tuple[Spec, bool]], mode: str) -> Non
     if mode == "strict":
         jsonschema.Draft202012Validator(made.schema).validate(sent)
         spec.annotation.model_validate_json(json.dumps(made.decode(sent)))
+
+
+def many_tags(count: int) -> dict[str, Any]:
+    kinds = ({"k": {"const": f"z{i}"}, "o": STR} for i in range(count))
+    return any_of(*(obj(**fields, required=["k"]) for fields in kinds))
+
+
+def self_referring(count: int) -> dict[str, Any]:
+    fields = {f"p{i}": ref("A") for i in range(count)}
+    return obj(**fields, required=[])
+
+
+def chain_of_unions(count: int) -> dict[str, Any]:
+    """Each definition is a union of the next one and of an object that holds the next one."""
+    links = {
+        f"A{i}": any_of(
+            ref(f"A{i + 1}"), obj(a=ref(f"A{i + 1}"), t={"const": f"t{i}"}, required=[])
+        )
+        for i in range(count)
+    }
+    return {**links, f"A{count}": STR}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        obj(x=many_tags(2_000)),
+        {**obj(x=any_of(ref("A"), many_tags(1))), "$defs": {"A": self_referring(300)}},
+        {**obj(x=ref("A0")), "$defs": chain_of_unions(60)},
+    ],
+    ids=["many members", "many references to itself", "chain of unions"],
+)
+def test_a_strangers_unions_take_a_limited_time(schema: dict[str, Any]) -> None:
+    """Telling members apart took minutes to hours for a few kilobytes. Now it is refused."""
+    with pytest.raises(SchemaError, match="union-size"):
+        codec(schema)
+
+
+def test_decoding_takes_a_limited_number_of_steps() -> None:
+    """A stranger's unions lead to one another, so one value could take thousands of steps."""
+    made = codec({**obj(x=array(ref("A0"))), "$defs": chain_of_unions(3)})
+    sent = {"x": [{"a": 1}] * 100}
+
+    assert made.decode(sent, 100_000) == made.decode(sent) == sent
+    with pytest.raises(TooMuchWork):
+        made.decode({"x": [{"a": i} for i in range(100)]}, 500)

@@ -229,3 +229,21 @@ def test_a_models_own_check_is_told_under_the_name_that_was_sent():
     refused = "Invalid arguments. howMany: at most a handful"
     assert call(Order, {"howMany": 9}).text == refused
     assert call(Order, {"howMany": 2}).text == "2"
+
+
+def test_a_default_is_not_validated_as_in_pydantic():
+    """A call that leaves the field out runs, as an instance without it does."""
+
+    class Find(ToolModel):
+        """Find."""
+
+        limit: int = Field(0, ge=1)
+        page: int = None
+        kind: Literal["a"] = Field("", alias="type")
+
+        def run(self) -> str:
+            return repr((self.limit, self.page, self.kind))
+
+    assert call(Find, {}).value == repr((0, None, "")) == Find()().value
+    assert call(Find, {"limit": 2, "type": "a"}).value == repr((2, None, "a"))
+    assert call(Find, {"limit": 0}).error.type == "ArgumentError"

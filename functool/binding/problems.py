@@ -41,6 +41,7 @@ _EXPECTED = {
     **dict.fromkeys(_OBJ.split(), "an object"),
     NO_MEMBER: "one of the types of the schema",
     "uuid_parsing": "a valid UUID",
+    **dict.fromkeys(("fraction_type", "fraction_parsing"), "a fraction, such as '1/3'"),
     **dict.fromkeys(("complex_type", "complex_str_parsing"), "a complex number, such as '1+2j'"),
 }
 

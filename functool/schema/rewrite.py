@@ -17,10 +17,8 @@ _INNER = {
     *("var_args_schema", "var_kwargs_schema"),
 }
 _CLASSES = ("model", "dataclass", "typed-dict")
-_MANY = (
-    *("list", "tuple", "set", "frozenset", "deque"),
-    *("dict", "ordered-dict", "frozendict", "counter"),
-)
+MAPPINGS = ("dict", "ordered-dict", "frozendict", "counter")
+_MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
 
 
 def rewritten(core: Any) -> Any:
@@ -78,6 +76,11 @@ def failing_fast(core: Any) -> Any:
 def inside(core: Any, change: Callable[[Any], Any]) -> Any:
     """Return a copy of a core schema with `change` applied to each core schema inside it."""
     return {key: _inner(part, change) if key in _INNER else part for key, part in core.items()}
+
+
+def choices_of(union: Any) -> list[Any]:
+    """Return the core schemas of the members of a union, without their labels."""
+    return [choice[0] if isinstance(choice, tuple) else choice for choice in union["choices"]]
 
 
 def holds_others(core: Any) -> bool:
