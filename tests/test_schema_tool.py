@@ -64,6 +64,24 @@ def test_parameters_are_the_schema_of_an_object(parameters):
 
 
 @pytest.mark.parametrize(
+    "shared",
+    [
+        {"enum": [f"v{number}" for number in range(20_000)]},
+        {"anyOf": [{"const": number} for number in range(20_000)]},
+        {"allOf": [{"title": f"t{number}"} for number in range(20_000)]},
+    ],
+    ids=lambda shared: next(iter(shared)),
+)
+def test_many_references_to_a_long_list_read_it_once(shared):
+    """Twenty thousand optional parameters that refer to a list of as many choices are a tool at once, not after minutes."""
+    part = {"$ref": "#/$defs/Long", "title": "a copy"}
+    parameters = {**obj({f"p{n}": part for n in range(20_000)}), "$defs": {"Long": shared}}
+    tool = SchemaTool("f", "F.", parameters, lambda arguments: arguments, max_argument_bytes=None)
+    null_is_left_out = "allOf" not in shared
+    assert call(tool, {"p7": None}).value == ({} if null_is_left_out else {"p7": None})
+
+
+@pytest.mark.parametrize(
     "properties", [[1], {"a": {"anyOf": 7}}, {"a": {"anyOf": [7], "oneOf": 7}, "b": {"oneOf": 7}}]
 )
 def test_parameters_that_are_no_schema_are_refused(properties):
