@@ -60,10 +60,7 @@ class SchemaError(DefinitionError):
 
     def __init__(self, message: str, reasons: Sequence[str] = ()) -> None:
         self.reasons: tuple[str, ...] = tuple(reasons) or (message,)
-        super().__init__(message, self.reasons)
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+        super().__init__(message)
 
 
 class ToolError(FunctoolError):

@@ -83,7 +83,7 @@ def refuse_unknown(given: Iterable[str], kind: type) -> None:
         passed = [vars(base).get("__init__") for base in kind.__mro__[:-1]]
         taken = {n for init in passed if init for n in signature(init).parameters}
         known = sorted({*ToolOptions.__annotations__, *taken} - {"self", "options", name})
-        close = get_close_matches(name, known, n=1)
+        close = get_close_matches(name, known)
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
         raise DefinitionError(f"there is no option {name!r}; {hint}")
 

@@ -137,7 +137,7 @@ def _instance_of(model: type[ToolModel], call: ToolCall) -> ToolModel:
     # Use the names that were sent, the aliases, so that errors name what the model has sent.
     sent = {w if isinstance(w := wires[n], str) else n: v for n, v in call.arguments.items()}
     try:
-        instance = _validator(model).validate_json(json.dumps(sent), by_alias=True, by_name=True)
+        instance = _validator(model).validate_json(json.dumps(sent), by_name=True)
         return cast(ToolModel, instance)
     except ValidationError as error:
         raise ArgumentError(problems_of(error, sent, model.input_schema())) from None

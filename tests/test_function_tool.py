@@ -12,6 +12,7 @@ import json
 import pathlib
 import pickle
 import sys
+import threading
 import typing
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -1231,3 +1232,22 @@ def test_a_classmethod_above_the_tool_is_told_what_to_do():
     with pytest.raises(TypeError, match="write @FunctionTool above @classmethod"):
         tool(Shop, ToolCall(name="sell", arguments={"amount": 1}))
     assert tool(Shop, 3) == 3
+
+
+def test_which_kinds_of_functions_run_on_a_thread():
+    """A sync function or generator must not hold the event loop, and an async one belongs to it."""
+
+    def plain():
+        return threading.current_thread()
+
+    def steps():
+        yield threading.current_thread()
+
+    async def later():
+        return threading.current_thread()
+
+    async def later_steps():
+        yield threading.current_thread()
+
+    ran = [call(FunctionTool(f)).value for f in (plain, steps, later, later_steps)]
+    assert [thread is threading.main_thread() for thread in ran] == [False, False, True, True]
