@@ -548,6 +548,7 @@ def test_the_limit_of_a_wrapper_holds_for_text_mappings_and_bind():
             tool.bind(sent)
     assert call(tool, {"s": "x"}).value == 1
     assert tool.bind({"s": "x"}).values == {"s": "x"}
+    assert WrapperTool(tool).max_argument_bytes == 20
 
 
 def test_labels_outlive_whatever_takes_the_place_of_a_result():
