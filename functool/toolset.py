@@ -27,7 +27,6 @@ from functool.tool import Tool
 from functool.wrapper_tool import WrapperTool
 
 T = TypeVar("T")
-_NONE_BEGUN: Mapping[int, Awaitable[ToolResult]] = {}
 logger: logging.Logger = logging.getLogger("functool")
 
 
@@ -118,7 +117,7 @@ class Toolset(Mapping[str, Tool]):
         calls: Iterable[ToolCall],
         context: Context[Any] | None = None,
         *,
-        begun: Mapping[int, Awaitable[ToolResult]] = _NONE_BEGUN,
+        begun: Mapping[int, Awaitable[ToolResult]] = {},
         gate: asyncio.Semaphore | None = None,
     ) -> list[ToolResult]:
         """Answer all calls of a turn and return the results in the same order.

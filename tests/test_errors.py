@@ -50,6 +50,21 @@ def test_the_tree_is_the_module_docstring():
     assert drawn == real
 
 
+class NoSeat(ToolError):
+    """An error of an author's own, which needs other arguments than a message."""
+
+    def __init__(self, *, row: int, seat: str):
+        super().__init__(f"{row}{seat} is taken", details={"row": row})
+        self.seat = seat
+
+
+class Mute(ToolError):
+    """An error whose `__init__` does not call its base's."""
+
+    def __init__(self, code):
+        self.code = code
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -64,12 +79,15 @@ def test_the_tree_is_the_module_docstring():
         SchemaError("no form", ["a", "b"]),
         DefinitionError("bad"),
         Tripwire("stop"),
+        NoSeat(row=7, seat="B"),
+        Mute(9),
     ],
     ids=lambda error: type(error).__name__,
 )
 def test_errors_pickle_with_their_data(error):
-    """Errors cross processes with message and data."""
-    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+    """Errors cross processes with message and data, also an author's own."""
+    pickles = [pickle.loads(pickle.dumps(error, protocol)) for protocol in (2, 5)]
+    for twin in (*pickles, copy.copy(error)):
         assert type(twin) is type(error)
         assert (str(twin), vars(twin)) == (str(error), vars(error))
 

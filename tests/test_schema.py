@@ -35,19 +35,22 @@ from pydantic import (
     Discriminator,
     Field,
     PlainSerializer,
+    StringConstraints,
     Tag,
     TypeAdapter,
     WithJsonSchema,
     WrapSerializer,
     model_validator,
 )
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError, SchemaValidator, ValidationError
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import TypeAliasType, TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool, ToolCall
 from functool.schema.admits import admits_null, kinds_of, takes_only_containers
 from functool.schema.hints import Unresolved
 from functool.schema.json_schema import Names
+from functool.schema.plain import PlainJsonSchema
 from functool.schema.rewrite import rewritten
 from functool.schema.signature import describe, returned_schema
 from functool.tool_model import ToolModel
@@ -448,9 +451,9 @@ def test_definitions_that_refer_to_one_another_many_times_are_read_once():
         (False, set()),
         ({"type": "array"}, {"array", "any"}),
         ({"type": "object"}, {"object", "any"}),
-        (array({**INT, "enum": [1]}), {"array", "integer", "enum", "listed number"}),
+        (array({**INT, "enum": [1]}), {"array", "integer", "listed number"}),
         (dict_of({"$ref": "#/x"}), {"object", "$ref"}),
-        (any_of(MAYBE_STR, {"const": 1}), {"string", "null", "const", "listed number"}),
+        (any_of(MAYBE_STR, {"const": 1}), {"string", "null", "listed number"}),
         (
             obj({"a": {"prefixItems": [NUM]}}, patternProperties={"x": BOOL}),
             {"object", "number", "boolean"},
@@ -547,6 +550,46 @@ def test_a_field_of_a_type_that_does_not_exist():
         FunctionTool(take).schema
 
     assert "://" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_fields_and_scalars_need_no_steps_of_pydantic(monkeypatch):
+    """Fields and scalars without options are described at once, and as pydantic describes them."""
+
+    class Bare(BaseModel):
+        name: str
+        count: int
+        size: float
+        fine: bool
+        few: int = Field(ge=1, description="Few.")
+
+    class Slow(PlainJsonSchema):
+        generate_inner = GenerateJsonSchema.generate_inner
+
+    def take(x: Bare, a: str, b: int, c: float, d: bool, e: str | None = None): ...
+
+    asked = []
+    generate = GenerateJsonSchema.generate_inner
+    core = describe(take).core
+
+    assert PlainJsonSchema().generate(core) == Slow().generate(core)
+
+    monkeypatch.setattr(
+        GenerateJsonSchema,
+        "generate_inner",
+        lambda self, part: asked.append(part["type"]) or generate(self, part),
+    )
+    PlainJsonSchema().generate(core)
+
+    assert asked == ["typed-dict", "model", "model-fields", "model-field", "int", "nullable"]
+
+
+@pytest.mark.parametrize("default", [float("nan"), [float("inf")], object(), "\ud800"], ids=ascii)
+def test_a_default_of_a_parameter_that_json_cannot_say_is_left_out(default):
+    """A parameter's default that is no JSON, or no valid text, is not published."""
+
+    def take(x: Any = default): ...
+
+    assert schema_of(take)["properties"] == {"x": {}}
 
 
 def test_a_default_that_json_cannot_say_is_left_out():
@@ -786,6 +829,63 @@ def test_the_keys_of_an_enumeration_of_texts_are_its_definition():
     def count(by: dict[Word, int]) -> None: ...
 
     assert schema_of(count)["properties"]["by"]["propertyNames"] == ref("Word")
+
+
+def test_a_text_of_several_lines_loses_its_indentation():
+    """A text on a parameter is cleaned as a docstring is."""
+
+    def take(
+        x: Annotated[
+            int,
+            """The first line.
+
+            More.""",
+        ],
+    ) -> None: ...
+
+    assert schema_of(take)["properties"]["x"]["description"] == "The first line.\n\nMore."
+
+
+def test_a_typed_dict_may_have_further_items():
+    """A TypedDict with `extra_items` takes further names, with values of that type."""
+
+    class Named(TypedDict, extra_items=int):
+        name: str
+
+    def take(x: Named) -> str:
+        return repr(x)
+
+    tool = FunctionTool(take)
+
+    assert schema_of(take)["$defs"]["Named"]["additionalProperties"] == INT
+    assert called(tool, x={"name": "a", "b": 1}) == repr({"name": "a", "b": 1})
+    assert "expected an integer" in called(tool, x={"name": "a", "b": "no"})
+
+
+def test_keys_with_a_pattern_and_keys_that_no_text_describes():
+    """Other names than the pattern's are not allowed. Keys that may be null are not described."""
+    key = Annotated[str, StringConstraints(pattern="^a")]
+    odd = TypeAliasType("odd", int | None)
+
+    def count(a: dict[key, int], b: dict[key, Any], c: dict[odd, int]) -> None: ...
+
+    names = {"propertyNames": {**STR, "pattern": "^a"}}
+    assert schema_of(count)["properties"] == {
+        "a": {**dict_of(INT), **names},
+        "b": {**dict_of(True), **names},
+        "c": dict_of(INT),
+    }
+
+
+def test_a_description_of_its_own_stays():
+    """The docstring of a class does not replace a description from its configuration."""
+
+    class Known(BaseModel, json_schema_extra={"description": "Own."}):
+        """Doc."""
+
+    def take(x: Known) -> None: ...
+
+    assert schema_of(take)["$defs"]["Known"]["description"] == "Own."
 
 
 def test_the_text_of_a_decimal():
@@ -1421,6 +1521,8 @@ class Exact(BaseModel, strict=True):
         (Exact, {"some": [1], "at": "2026-01-02"}),
         (dict[int, Exact], {"1": {"some": [1], "at": "2026-01-02"}}),
         (dict[int, date | str], {"1": "2026-01-02"}),
+        (OrderedDict[int, Exact], {"2": {"some": [1], "at": "2026-01-02"}}),
+        (Counter[int], {"2": 1}),
         (dict[int, set[date] | list[str]], {"1": ["2026-01-02"]}),
         (set[int] | tuple[int, ...], [1, 2]),
         (list[str] | set[int], [1, 2]),
@@ -1450,6 +1552,8 @@ ONE_HASH = [(2**61 - 1) * i for i in range(1, 1_500)]
         (set[UUID], [str(UUID(int=i)) for i in ONE_HASH]),
         (set, ONE_HASH),
         (dict[int, int], ONE_HASH),
+        (OrderedDict[int, int], ONE_HASH),
+        (Counter[int], ONE_HASH),
         (dict[UUID, list[set[int]]], [str(UUID(int=i)) for i in ONE_HASH]),
     ],
     ids=str,
@@ -1465,7 +1569,7 @@ def test_numbers_with_one_hash_are_refused(annotation, items):
 
     def sent(some):
         value = {"int": 1, "UUID": []}
-        is_dict = get_origin(annotation) is dict
+        is_dict = issubclass(get_origin(annotation) or set, dict)
         return {
             "x": {str(i): value[annotation.__args__[0].__name__] for i in some} if is_dict else some
         }

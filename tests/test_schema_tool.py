@@ -437,3 +437,20 @@ def test_fifty_patterns_of_usual_size_are_no_hostile_work():
     sent = {name: f"a-number-{name[1:]}" for name in parts}
 
     assert call(tool, sent).text == call(tool, sent).text == "looked"
+
+
+def test_a_strict_call_is_decoded_within_a_limit_of_work():
+    """Some 100 kilobytes for a stranger's chain of unions held the event loop for a minute."""
+    links = {
+        f"A{i}": any_of(
+            ref(f"A{i + 1}"), {**obj({"a": ref(f"A{i + 1}"), "t": STR}), "required": ["a"]}
+        )
+        for i in range(10)
+    }
+    schema = {**obj({"x": {"type": "array", "items": ref("A0")}}), "$defs": {**links, "A10": STR}}
+    tool = SchemaTool("t", "d", schema, lambda arguments: "ran", strict=True)
+
+    assert call(tool, {"x": [{"a": "b", "t": None}]}).text == "ran"
+    error = call(tool, {"x": [{"a": {"a": i}} for i in range(10_000)]}).error
+    assert error.type == "ArgumentError"
+    assert "too much work" in error.message

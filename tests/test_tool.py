@@ -312,6 +312,30 @@ def test_a_tripwire_leaves():
         call(Echo(output_guardrails=[trip]), {"x": 1})
 
 
+def test_a_tripwire_in_a_group_leaves():
+    """A `TaskGroup` packs what its tasks raise into groups. The run stops all the same."""
+
+    async def trip(value, context):
+        async with asyncio.TaskGroup() as outer:
+            outer.create_task(nested())
+
+    async def nested():
+        raise ExceptionGroup("several", [ValueError("odd"), Tripwire("stop")])
+
+    async def body(x: int) -> None:
+        await trip(None, None)
+
+    for tool in (
+        FunctionTool(body),
+        Echo(input_guardrails=[trip]),
+        Echo(output_guardrails=[trip]),
+        Broken(ExceptionGroup("one", [Tripwire("stop")])),
+    ):
+        with pytest.raises(Tripwire, match="stop"):
+            call(tool, {"x": 1})
+    assert call(Broken(ExceptionGroup("one", [ValueError("odd")]))).error.type == "ExceptionGroup"
+
+
 @pytest.mark.parametrize("timeout", [None, 30])
 def test_cancellation_from_outside_leaves(timeout):
     """Who cancels the call gets the cancellation, and the body's `finally` has run."""

@@ -16,6 +16,7 @@ from functool import (
     ToolResult,
     Toolset,
     ToolSettings,
+    WrapperTool,
 )
 from functool.guardrails import trusted_only
 
@@ -306,3 +307,74 @@ def test_of_more_than_fifty_untrusted_values_fifty_are_named():
     assert len(more) == 51
     assert more["/to"] == more["/to/49"] == ["the model"]
     assert [*fifty] == [f"/to/{i}" for i in range(50)]
+
+
+def test_what_an_untrusted_tool_returned_inside_of_a_trusted_one_is_no_trusted_value():
+    """A trusted tool's result that an untrusted tool may have written is not remembered."""
+    stranger = FunctionTool(lambda: "IBAN-9", name="mail", settings=ToolSettings(untrusted=True))
+
+    @FunctionTool
+    async def helper(context: Context) -> str:
+        """Pass on what the untrusted tool returned."""
+        return (await stranger.invoke(ToolCall(name="mail"), context)).text
+
+    tool, paid = pay_tool(trusted_only("to", wrote=lambda context: "pay them"))
+    context = Context()
+    result = asyncio.run(helper.invoke(ToolCall(name="helper"), context))
+    assert (result.text, result.metadata["sources"]) == ("IBAN-9", ["mail"])
+    assert run(tool, {"to": "IBAN-9", "amount": 1}, context).is_error
+    assert paid == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [({"payee": "eve"}, "/payee"), ({"a/b": ["x", "eve"]}, "/a~1b/1"), ({"to": "eve"}, "/to")],
+    ids=["alias", "inside of an alias", "another argument's parameter"],
+)
+def test_a_label_under_an_alias_is_a_label_of_the_parameter(arguments, place):
+    """A program writes labels under the names that it sends, and guardrails use the parameters'."""
+
+    def pay(
+        to: Annotated[str, Field(alias="payee")] = "",
+        parts: Annotated[list[str], Field(alias="a/b")] = [],  # noqa: B006
+        note: Annotated[str, Field(alias="to")] = "",
+    ) -> str:
+        return "paid"
+
+    names = {"/payee": "to", "/a~1b/1": "parts", "/to": "note"}
+    for name in ("to", "parts", "note"):
+        tool = FunctionTool(pay, input_guardrails=[trusted_only(name)])
+        wrapped = WrapperTool(FunctionTool(pay), input_guardrails=[trusted_only(name)])
+        for each in (tool, wrapped, WrapperTool(tool)):
+            refused = run(each, arguments, sources={place: ["mail"]}).is_error
+            # The name `to` is that of a parameter, and an alias of another: both are labelled.
+            assert refused == (names[place] == name or place == f"/{name}")
+
+
+def test_a_label_whose_place_is_gone_counts_for_the_whole_call():
+    """The place may be one of the strict form. Nothing that it labels gets through."""
+
+    def pay(to: str = "", note: int | str = 5, **more: str) -> str:
+        return "paid"
+
+    tool = FunctionTool(pay, strict=True, input_guardrails=[trusted_only("to")])
+    pairs = {"to": "ann", "note": None, "more": [{"key": "cc", "value": "eve"}]}
+
+    assert run(tool, pairs, sources={"/more/0/value": ["mail"]}).is_error
+    assert run(tool, pairs, sources={"no pointer": ["mail"]}).is_error
+    assert run(tool, pairs, sources={"/cc": ["mail"]}).success
+    assert run(tool, pairs, sources={"/note": ["mail"]}).success
+
+
+def test_labels_of_every_value_are_found_without_comparing_all_of_them():
+    """There may be as many labels as values, so the square of their number is too much."""
+
+    def send(to: list[str]) -> str:
+        return "sent"
+
+    items = [f"x{i}" for i in range(20_000)]
+    sources = {f"/to/{i}": ["web"] for i in range(20_000)}
+    call = ToolCall(name="send", arguments={"to": items}, metadata={"sources": sources})
+    tool = FunctionTool(send, input_guardrails=[written("ann")])
+
+    assert asyncio.run(tool.invoke(call, Context())).error.type == "GuardrailError"
