@@ -549,7 +549,7 @@ def test_a_field_of_a_type_that_does_not_exist():
     with pytest.raises(DefinitionError, match="cannot be resolved: parameter 'x'.*Half") as caught:
         FunctionTool(take).schema
 
-    assert "://" not in str(caught.value) and "\n" not in str(caught.value)
+    assert not any(odd in str(caught.value) for odd in ("://", "\n", ".."))
 
 
 def test_fields_and_scalars_need_no_steps_of_pydantic(monkeypatch):
