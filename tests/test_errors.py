@@ -102,6 +102,10 @@ def test_errors_carry_their_data():
     assert (unknown.name, unknown.choices) == ("x", ("y",))
     assert ToolTimeoutError("m").still_running is False
     assert Tripwire().results == []
+    assert [str(kind()) for kind in (ToolError, GuardrailError, Tripwire)] == ["", "", ""]
+    asked = ApprovalRequired.of(REQUEST)
+    assert (asked.stage, asked.guardrail) == ("input", "require_approval")
+    assert str(asked) == "The call of t needs a person's approval first."
 
 
 def test_an_argument_error_names_field_problem_and_choices():
@@ -131,7 +135,23 @@ def test_the_close_names_of_an_unknown_tool_are_offered():
 
 def test_an_unknown_tool_with_a_huge_name_is_answered_briefly():
     """A name of a megabyte is not repeated."""
-    assert len(str(UnknownToolError("x" * 1_000_000, ["y"]))) < 200
+    error = UnknownToolError("x" * 1_000_000, ["y"])
+
+    assert str(error) == f"There is no tool named {'x' * 64!r}. Known tools: y."
+
+
+@pytest.mark.parametrize(
+    ("problems", "text"),
+    [
+        ([{"expected": "x"}, {"path": "a"}], "x; a: "),
+        ("x" * (errors.MAX_MESSAGE - 19), "x" * (errors.MAX_MESSAGE - 19)),
+        ("x" * errors.MAX_MESSAGE, "x" * (errors.MAX_MESSAGE - 20) + "…"),
+    ],
+    ids=["parts", "just short enough", "long"],
+)
+def test_the_text_of_problems(problems, text):
+    """A problem may lack a part. The text has at most `MAX_MESSAGE` characters."""
+    assert str(ArgumentError(problems)) == f"Invalid arguments. {text}"
 
 
 class Missing(ToolError):
