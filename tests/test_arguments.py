@@ -9,6 +9,7 @@ import json
 import math
 import uuid
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union
@@ -906,6 +907,7 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
         (int | list[int], "a", "x: expected an integer, or a list"),
         (None, 1, "x: expected null"),
         (AwareDatetime, "2020-01-01T00:00", "x: should have timezone info"),
+        (datetime.date, "31.1.26", "x: expected a valid date or datetime, as ISO 8601 writes it"),
         (bytes, 1, "x: expected a string"),
         (Path, 1, "x: expected a string"),
         (
@@ -1128,6 +1130,14 @@ def test_no_character_that_was_sent_is_repeated(annotation, sent):
 
     assert message.startswith("Invalid arguments. x: ")
     assert "§" not in message and "://" not in message
+
+
+@pytest.mark.parametrize("sent", ["a half", [1]], ids=str)
+def test_what_a_fraction_looks_like(sent):
+    """A wrong fraction is told what one looks like; pydantic's words do not fit into the sentence."""
+    message = send(Fraction, {"x": sent}).message
+
+    assert message == "Invalid arguments. x: expected a fraction, such as '1/3'"
 
 
 def test_arguments_that_are_no_object():

@@ -649,6 +649,15 @@ def test_a_question_that_is_too_long(folder):
     assert run(*words, "--yes").stdout.startswith("deleted xxx")
 
 
+def test_without_a_terminal_nobody_is_asked(folder):
+    """The call is refused, and neither the person nor the model is told that somebody said no."""
+    refused = run("call", "kit.py", "delete", "--path", "x", code=1).stderr
+
+    assert "There is no terminal to ask at: --yes approves." in refused
+    assert "Nobody was asked: there is no terminal." in refused
+    assert "did not approve" not in refused
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

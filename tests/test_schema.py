@@ -34,6 +34,7 @@ from pydantic import (
     Discriminator,
     Field,
     PlainSerializer,
+    StringConstraints,
     Tag,
     TypeAdapter,
     WithJsonSchema,
@@ -42,7 +43,7 @@ from pydantic import (
 )
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError, SchemaValidator, ValidationError
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import TypeAliasType, TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool, ToolCall
 from functool.schema.admits import admits_null, kinds_of, takes_only_containers
@@ -799,6 +800,63 @@ def test_any_key_has_no_property_names():
     )
 
 
+def test_a_text_of_several_lines_loses_its_indentation():
+    """A text on a parameter is cleaned as a docstring is."""
+
+    def take(
+        x: Annotated[
+            int,
+            """The first line.
+
+            More.""",
+        ],
+    ) -> None: ...
+
+    assert schema_of(take)["properties"]["x"]["description"] == "The first line.\n\nMore."
+
+
+def test_a_typed_dict_may_have_further_items():
+    """A TypedDict with `extra_items` takes further names, with values of that type."""
+
+    class Named(TypedDict, extra_items=int):
+        name: str
+
+    def take(x: Named) -> str:
+        return repr(x)
+
+    tool = FunctionTool(take)
+
+    assert schema_of(take)["$defs"]["Named"]["additionalProperties"] == INT
+    assert called(tool, x={"name": "a", "b": 1}) == repr({"name": "a", "b": 1})
+    assert "expected an integer" in called(tool, x={"name": "a", "b": "no"})
+
+
+def test_keys_with_a_pattern_and_keys_that_no_text_describes():
+    """Other names than the pattern's are not allowed. Keys that may be null are not described."""
+    key = Annotated[str, StringConstraints(pattern="^a")]
+    odd = TypeAliasType("odd", int | None)
+
+    def count(a: dict[key, int], b: dict[key, Any], c: dict[odd, int]) -> None: ...
+
+    names = {"propertyNames": {**STR, "pattern": "^a"}}
+    assert schema_of(count)["properties"] == {
+        "a": {**dict_of(INT), **names},
+        "b": {**dict_of(True), **names},
+        "c": dict_of(INT),
+    }
+
+
+def test_a_description_of_its_own_stays():
+    """The docstring of a class does not replace a description from its configuration."""
+
+    class Known(BaseModel, json_schema_extra={"description": "Own."}):
+        """Doc."""
+
+    def take(x: Known) -> None: ...
+
+    assert schema_of(take)["$defs"]["Known"]["description"] == "Own."
+
+
 def test_the_text_of_a_decimal():
     """A decimal is a number, or a text that the call takes; bounds that no pattern can say are words."""
 
@@ -1284,6 +1342,8 @@ class Exact(BaseModel, strict=True):
         (Exact, {"some": [1], "at": "2026-01-02"}),
         (dict[int, Exact], {"1": {"some": [1], "at": "2026-01-02"}}),
         (dict[int, date | str], {"1": "2026-01-02"}),
+        (OrderedDict[int, Exact], {"2": {"some": [1], "at": "2026-01-02"}}),
+        (Counter[int], {"2": 1}),
         (dict[int, set[date] | list[str]], {"1": ["2026-01-02"]}),
         (set[int] | tuple[int, ...], [1, 2]),
         (list[str] | set[int], [1, 2]),
@@ -1313,8 +1373,8 @@ ONE_HASH = [(2**61 - 1) * i for i in range(1, 1_500)]
         (set[UUID], [str(UUID(int=i)) for i in ONE_HASH]),
         (set, ONE_HASH),
         (dict[int, int], ONE_HASH),
-        (Counter[int], ONE_HASH),
         (OrderedDict[int, int], ONE_HASH),
+        (Counter[int], ONE_HASH),
         (dict[UUID, list[set[int]]], [str(UUID(int=i)) for i in ONE_HASH]),
     ],
     ids=str,
@@ -1330,7 +1390,7 @@ def test_numbers_with_one_hash_are_refused(annotation, items):
 
     def sent(some):
         value = {"int": 1, "UUID": []}
-        is_dict = issubclass(get_origin(annotation) or object, dict)
+        is_dict = issubclass(get_origin(annotation) or set, dict)
         return {
             "x": {str(i): value[annotation.__args__[0].__name__] for i in some} if is_dict else some
         }

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 from typing_extensions import TypedDict
 
-from functool.dialects._subset import violations
+from functool.dialects._subset import in_words, violations
 from functool.errors import SchemaError
 from functool.schema.shapes import TooMuchWork
 from functool.schema.strict import Codec, codec
@@ -150,6 +150,40 @@ def reasons(schema: dict[str, Any], **options: Any) -> list[str]:
 def test_violations_names_the_rule_of_each_place(schema: Any, found: list[str]) -> None:
     """A property outside of the subset is named by its pointer and the rule."""
     assert violations(closed(v=schema)) == [f"#/properties/v: {rule}" for rule in found]
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (False, "true or false in place of a schema"),
+        (array([STR]), "a tuple as older drafts write it"),
+        ({**STR, "properties": []}, "not valid JSON Schema"),
+        ({}, "no type"),
+        ({"type": "text"}, "an unknown type"),
+        ({**STR, "enum": [1]}, "a choice of another type"),
+        ({"type": "array"}, "a list without a schema of its items"),
+        (dict_of(False), "an object without named properties"),
+        ({"type": "object", "properties": {}}, "an object that takes further names"),
+        ({**closed(a=NULL, b=NULL), "required": []}, "optional properties (a, b)"),
+        ({**STR, "format": "uri"}, "the keyword format"),
+        ({**STR, "pattern": "^(?!a)"}, "a pattern with a lookaround"),
+        ({**STR, "default": "a"}, "the keyword default"),
+        ({**STR, "x-unit": "cm"}, "the keyword x-unit"),
+        ({"$ref": "#", "description": "again"}, "keywords beside $ref"),
+        (ref("none"), "a $ref to nothing"),
+    ],
+)
+def test_a_host_reads_the_rules_in_words(schema: Any, words: str) -> None:
+    """What a dialect lists for a host names no rule, but says what is there."""
+    assert in_words(closed(v=schema)) == [f"#/properties/v: {words}"]
+
+
+def test_a_host_reads_what_is_wrong_with_the_root() -> None:
+    """A root that is no object or a union is said in words, too."""
+    assert in_words({"type": "string", "anyOf": [STR]}) == [
+        "#: the root is not an object",
+        "#: the root is a union or a reference",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 from functool.binding.engine import bounded_work, matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
+from functool.schema.rewrite import choices_of
 from functool.schema.shapes import NAMES, TooMuchWork, values_of
 from functool.schema.signature import FunctionSchema
 
@@ -203,8 +204,7 @@ class CoreShapes(Shapes):
             case "dict":
                 return {"object": {"additionalProperties": source.get("values_schema", UNSET)}}
             case "union":
-                members = (m[0] if isinstance(m, tuple) else m for m in source["choices"])
-                return self._union(members)
+                return self._union(choices_of(source))
             case "tagged-union" if not callable(source["discriminator"]):
                 return {"object": {}}
             case "nullable":

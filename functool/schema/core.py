@@ -12,7 +12,6 @@ from pydantic_core import SchemaValidator
 from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved, unreadable
 from functool.schema.linear import linear
-from functool.schema.readings import counted
 from functool.schema.rewrite import rewritten
 
 T = TypeVar("T")
@@ -60,14 +59,12 @@ def core_of(annotation: Any, name: str) -> Any:
 
 
 def compiled(core: Any, config: Any = None, *, brief: bool = False) -> SchemaValidator:
-    """Compile a rewritten core schema, so that it validates in linear time.
-
-    What stays a recursive union without tags counts how often it is read; `brief` is for `counted`.
+    """Compile a rewritten core schema, so that it validates in linear time: see `linear`.
 
     With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks what
     was rewritten inside the model.
     """
-    return SchemaValidator(counted(linear(core), brief), config, _use_prebuilt=False)
+    return SchemaValidator(linear(core, brief), config, _use_prebuilt=False)
 
 
 @cached

@@ -78,6 +78,11 @@ def inside(core: Any, change: Callable[[Any], Any]) -> Any:
     return {key: _inner(part, change) if key in _INNER else part for key, part in core.items()}
 
 
+def choices_of(union: Any) -> list[Any]:
+    """Return the core schemas of the members of a union, without their labels."""
+    return [choice[0] if isinstance(choice, tuple) else choice for choice in union["choices"]]
+
+
 def holds_others(core: Any) -> bool:
     """Whether a core schema holds other core schemas."""
     return not _INNER.isdisjoint(core)
