@@ -963,8 +963,13 @@ def test_run_must_return_a_result():
         async def run(self, call, context):
             return "text"
 
+    class WrongLayer(WrapperTool):
+        async def run(self, call, context):
+            return "text"
+
     said = "TypeError: run of echo must return a ToolResult, not str"
     assert call(Wrong(), {"x": 1}).text == said
+    assert call(WrongLayer(Echo()), {"x": 1}).text == said
 
 
 def test_a_log_at_debug_survives_an_odd_error(caplog):
