@@ -235,7 +235,7 @@ class Toolset(Mapping[str, Tool]):
 def _no_tool(given: Any) -> DefinitionError:
     """Return the error for an item of a toolset that is not a tool."""
     if isinstance(given, type):
-        remedy = "it is a class, make a tool with it"
+        remedy = "it is a class, make a tool with it (a ToolModel's .tool() does)"
     elif isinstance(getattr(given, "__func__", None), Tool):  # Since Python 3.13.
         remedy = "write @FunctionTool above @classmethod"
     else:

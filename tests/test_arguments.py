@@ -1140,12 +1140,22 @@ def test_what_a_fraction_looks_like(sent):
     assert message == "Invalid arguments. x: expected a fraction, such as '1/3'"
 
 
-def test_arguments_that_are_no_object():
-    """A list in place of the arguments is refused in words."""
-    tool, got = tool_of(int)
-    result = call(tool, [1])
+@pytest.mark.parametrize(
+    ("sent", "wrong"),
+    [
+        ([1], "must be a JSON object"),
+        ("[1]", "must be a JSON object"),
+        ({"x": object()}, "hold a value that JSON cannot express"),
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_arguments_that_are_no_object(sent, wrong, strict):
+    """A list in place of the arguments is refused in words, and so is what is no JSON."""
+    got = []
+    tool = FunctionTool(lambda x=1: got.append(x), name="f", strict=strict)
 
-    assert "the arguments must be a JSON object" in result.text and got == []
+    assert call(tool, sent).text == f"Invalid arguments. the arguments {wrong}"
+    assert got == []
 
 
 def test_every_door_checks_and_names():

@@ -452,6 +452,27 @@ def test_check_for_a_provider(folder, system):
     assert any(finding.startswith(f"{system}: ") and "name" in finding for finding in findings)
 
 
+def test_check_passes_what_is_only_moved(folder):
+    """What a provider reads in the description instead of the schema is not lost."""
+    (folder / "even.py").write_text(
+        dedent('''
+        from typing import Annotated
+        from functool import FunctionTool
+        from pydantic import Field
+
+        @FunctionTool
+        def halve(n: Annotated[int, Field(multiple_of=2, description="A number.")]) -> int:
+            """Halve a number."""
+            return n // 2
+    ''')
+    )
+
+    losses = run("schema", "even.py", "--dialect", "gemini", "--losses").output
+
+    assert "multipleOf 2 is moved" in losses
+    assert run("check", "even.py", "--for", "gemini").stdout == "halve: ok\n"
+
+
 @pytest.mark.parametrize("system", ["agent-framework", "amplifier", "unique"])
 def test_check_for_a_system(folder, system):
     """`--for` adds what a system demands, where its package is installed; otherwise the extra is named."""

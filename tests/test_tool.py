@@ -437,7 +437,7 @@ def test_hide_errors_hides_and_logs(caplog):
         hidden = call(Broken(ValueError("password=hunter2"), on_error_func=hide_errors))
 
     assert (hidden.text, hidden.error.type) == ("The tool failed unexpectedly.", "ValueError")
-    assert "hunter2" in caplog.text and "a tool failed" in caplog.messages
+    assert "hunter2" in caplog.text and "the tool broken failed" in caplog.messages
     assert call(Broken(ToolError("disk full"), on_error_func=hide_errors)).text == "disk full"
 
 
@@ -963,8 +963,13 @@ def test_run_must_return_a_result():
         async def run(self, call, context):
             return "text"
 
+    class WrongLayer(WrapperTool):
+        async def run(self, call, context):
+            return "text"
+
     said = "TypeError: run of echo must return a ToolResult, not str"
     assert call(Wrong(), {"x": 1}).text == said
+    assert call(WrongLayer(Echo()), {"x": 1}).text == said
 
 
 def test_a_log_at_debug_survives_an_odd_error(caplog):

@@ -168,7 +168,36 @@ def test_a_model_without_run_says_so():
     class Empty(ToolModel):
         pass
 
-    assert "must implement run" in Empty()().reason
+    assert Empty()() == Err("NotImplementedError: Empty must implement run")
+    assert Empty.tool_description() == ""
+
+
+@pytest.mark.parametrize(
+    ("outcome", "direct", "text"),
+    [
+        (Ok(3), Ok(3), "3"),
+        (Err("late"), Err("late"), "late"),
+        (ToolResult.of(3), Ok(3), "3"),
+        (ToolResult.failed("late"), Err("late"), "late"),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_every_outcome_of_run(outcome, direct, text, is_async):
+    """`Ok`, `Err` and a result mean the same from a sync and an async `run`, as a tool and directly."""
+
+    class Sync(ToolModel):
+        def run(self):
+            return outcome
+
+    class Async(ToolModel):
+        async def run(self):
+            return outcome
+
+    made = asyncio.run(Async()()) if is_async else Sync()()
+
+    result = call(Async if is_async else Sync, {})
+    assert made == direct
+    assert (result.text, result.is_error) == (text, isinstance(direct, Err))
 
 
 class Asked(ToolModel):

@@ -99,7 +99,7 @@ def compiled_patterns(patterns: Iterable[str | re.Pattern[str]]) -> list[re.Patt
     except (re.error, TypeError) as error:
         raise DefinitionError(f"patterns must be a list of regular expressions: {error}") from error
     if isinstance(patterns, str) or any(isinstance(pattern.pattern, bytes) for pattern in compiled):
-        raise DefinitionError("patterns must be a list of regular expressions for text")
+        raise DefinitionError("patterns must be a list of regular expressions, not a str or bytes")
     return compiled
 
 

@@ -15,8 +15,8 @@ TYPES = {*NAMES.values()}
 _NUMBERS = ("integer", "number")
 
 
-Known = dict[int, set[str]]
-"""The types that schemas allow, by the id of each: many references may lead to the same one."""
+Known = dict[Any, set[str]]
+"""The types that schemas allow by the id of each, and lists in them by keyword and id."""
 
 
 def admits_null(schema: Any, root: Any, known: Known | None = None) -> bool:
@@ -38,24 +38,28 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
 
     A reference that leads nowhere, or back to itself, allows all.
     """
-    key = id(schema)
-    if key in known:
-        return known[key]
-    known[key] = TYPES
+    if id(schema) in known:
+        return known[id(schema)]
+    known[id(schema)] = TYPES
     node = resolved(root, schema)
     if not isinstance(node, Mapping) or depth > _DEEPEST:
         return set() if node is False else TYPES
     kinds = {*types_of(node)} if "type" in node else TYPES
-    if (values := values_of(node)) is not None:
-        kinds = {kind for kind in kinds if any(is_type(value, [kind]) for value in values)}
-    for word in ("anyOf", "oneOf"):
-        if word in node:
-            inner = [_admitted(part, root, known, depth + 1) for part in node[word]]
-            kinds = kinds & set().union(*inner)
-    for part in node.get("allOf", ()):
-        kinds = kinds & _admitted(part, root, known, depth + 1)
-    known[key] = kinds
+    if "const" in node:
+        kinds = kinds & _of_value(node["const"])
+    for word in node.keys() & {"enum", "anyOf", "oneOf", "allOf"}:
+        parts, joined = node[word], TYPES.intersection if word == "allOf" else set[str]().union
+        if (key := (word, id(parts))) not in known:  # Many references may lead to the same list.
+            known[key] = TYPES
+            inner = (_admitted(part, root, known, depth + 1) for part in parts)
+            known[key] = joined(*(map(_of_value, parts) if word == "enum" else inner))
+        kinds = kinds & known[key]
+    known[id(schema)] = kinds
     return kinds
+
+
+def _of_value(value: Any) -> set[str]:
+    return {kind for kind in TYPES if is_type(value, [kind])}
 
 
 def kinds_of(root: Mapping[str, Any]) -> set[str]:

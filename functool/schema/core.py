@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import SchemaValidator
@@ -31,8 +31,6 @@ def cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
             return make(annotation)
         # Different annotations may be equal: Annotated[int, Ge(1)] == Annotated[int, Ge(True)], and
         # A | B == B | A, although the first of the members that fit wins.
-        if get_origin(annotation) is Annotated:
-            return make(annotation)
         return known(annotation, str(annotation) if get_args(annotation) else "")
 
     return ask

@@ -127,7 +127,7 @@ class PlainJsonSchema(GenerateJsonSchema):
             texts = [self._key_text(member) for member in members]
             return {"anyOf": texts} if all(texts) else {}
         if (choices := values_of(schema)) is not None:
-            return {"type": "string", "enum": [*map(_as_key, choices)]}
+            return {"type": "string", "enum": [*map(key_text, choices)]}
         kind = schema.get("type")
         if kind == "boolean":
             return {"type": "string", "enum": ["true", "false"]}
@@ -144,5 +144,6 @@ def _bounds_text(bounds: dict[str, Any]) -> dict[str, str]:
     return {"description": "; ".join(texts)} if texts else {}
 
 
-def _as_key(choice: Any) -> str:
+def key_text(choice: Any) -> str:
+    """Return the text that stands for a choice where it is the key of a JSON object."""
     return str(choice).lower() if isinstance(choice, bool) else str(choice)

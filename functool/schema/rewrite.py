@@ -9,6 +9,8 @@ from typing import Any, get_origin
 
 from pydantic_core import core_schema
 
+from functool.schema.plain import key_text
+
 # The keys of a core schema that hold other core schemas. A field has its schema under "schema".
 _INNER = {
     *("schema", "fields", "choices", "definitions", "steps", "arguments_schema"),
@@ -117,4 +119,4 @@ def choices_by_key(core: Any) -> dict[str, Any]:
     In JSON the keys of a dict are always texts.
     """
     choices = [*core.get("expected", ()), *(member.value for member in core.get("members", ()))]
-    return {str(choice): choice for choice in choices if not isinstance(choice, (str, Enum))}
+    return {key_text(choice): choice for choice in choices if not isinstance(choice, (str, Enum))}

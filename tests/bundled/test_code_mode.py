@@ -118,6 +118,58 @@ def test_the_description_holds_typed_stubs():
     assert got == [{"place": {"name": "x", "inner": {"name": "y"}}, "from": "z", "kind": "big"}]
 
 
+def foreign(properties, **definitions):
+    """A tool from a schema that somebody else wrote, which answers with its arguments."""
+    parameters = {"type": "object", "properties": properties, "$defs": definitions}
+    return SchemaTool("foreign", "Foreign.", parameters, lambda arguments: arguments)
+
+
+def test_stubs_describe_each_shared_part_once():
+    """Unions of references to unions take no exponential time, and a type inside of itself is any."""
+    links = {
+        f"D{n}": {"anyOf": [{"$ref": f"#/$defs/D{n + 1}"}, {"$ref": "#/$defs/D8"}] * 8}
+        for n in range(8)
+    }
+    several = {
+        f"A{n}": {
+            "anyOf": [{"type": "array", "items": {"$ref": f"#/$defs/A{m}"}} for m in range(20)]
+        }
+        for n in range(20)
+    }
+    tree = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/Tree"}}, {"type": "string"}]}
+    properties = {name: {"$ref": f"#/$defs/{name}"} for name in ("D0", "A0", "Tree")}
+    tool = foreign(properties, **links, D8={"type": "integer"}, **several, Tree=tree)
+    description = code_mode([tool]).description
+
+    assert "D0: int = ..." in description
+    assert "A0: list[" in description
+    assert "Tree: list[Any] | str = ..." in description
+    assert value_of(code_mode([tool]), "await foreign(Tree=[['a'], 'b'])") == {"Tree": [["a"], "b"]}
+
+
+def test_stubs_repeat_a_long_type_a_few_times_only():
+    """The stubs of a short schema that refers to one long type many times are not longer than a few books."""
+    long = {"enum": [f"choice number {n}" for n in range(5_000)]}
+    tool = foreign({f"p{n}": {"$ref": "#/$defs/Long"} for n in range(200)}, Long=long)
+    description = code_mode([tool]).description
+
+    assert "p0: Literal['choice number 0'," in description
+    assert "p199: Any = ..." in description
+    assert len(description) < 1_500_000
+
+
+def test_names_that_become_equal_are_numbered():
+    """Arguments and types whose names have the same letters stay apart, also if there are thousands."""
+    inner = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    names = ["a b", "a-b", "a+b", "a*b"]
+    others = {f"c{chr(0x4E00 + n)}": inner for n in range(3_000)}
+    tool = code_mode([foreign({**dict.fromkeys(names, inner), **others})])
+
+    code = "await foreign(a_b={'x': 0}, a_b_={'x': 1}, a_b__2={'x': 2}, a_b__3={'x': 3})"
+    assert value_of(tool, code) == {name: {"x": n} for n, name in enumerate(names)}
+    assert "c___2999: ForeignC_3000 = ..." in tool.description
+
+
 def test_a_program_reads_the_answer_and_not_the_data():
     """Printed text and the last value come back as JSON, and the calls stand in the metadata."""
     code = "total = 0\nfor t in await teams():\n    total += await size_of(team=t)\nprint('sum')\ntotal"
@@ -724,6 +776,11 @@ def test_an_object_leaves_a_program_as_its_attributes_or_as_text():
         "<class 'A'>",
         "1j",
     ]
+
+
+def test_an_object_of_a_class_that_only_declares_its_attributes_leaves_with_them():
+    """The attributes of a dataclass are set nowhere in the program."""
+    assert value_of(code_mode([teams]), f"{DATACLASS}A(1)") == {"a": 1}
 
 
 def test_an_object_that_leads_back_to_itself_leaves_a_program_with_dots_in_that_place():

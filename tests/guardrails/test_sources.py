@@ -62,7 +62,10 @@ def test_a_labelled_value_is_refused():
     for place in ("/to", "/parts/0", "/parts", ""):
         result = run(tool, good, sources={place: ["web"]})
         assert result.error.type == "GuardrailError"
-        assert "is from web" in result.text
+        assert result.text == (
+            "The call was refused: its values have to come from the user or from a trusted tool, "
+            f"and {place} is from web."
+        )
     assert paid == []
     assert run(tool, good, sources={"/amount": ["web"]}).success
     assert run(tool, good).success
@@ -108,6 +111,14 @@ def test_whole_short_values_of_trusted_tools_count():
     assert tools.call_sync(elsewhere, Context()).is_error
 
 
+def test_a_value_inside_of_a_labelled_one_has_its_source():
+    """What a label covers is not blamed on the model as well."""
+    tool, _ = pay_tool(trusted_only("parts", wrote=lambda context: ""))
+
+    refused = run(tool, {"to": "a", "amount": 1, "parts": ["x"]}, sources={"/parts": ["web"]})
+    assert refused.error.details == {"sources": {"/parts": ["web"]}}
+
+
 def test_a_person_is_shown_the_source():
     """With `ask=True` a person sees where each value is from; the answer counts for this call."""
     tool, paid = pay_tool(trusted_only("to", ask=True, wrote=lambda context: "hello"))
@@ -124,9 +135,10 @@ def test_a_person_is_shown_the_source():
     assert not pay_tool(trusted_only("to"))[0].requires_approval
 
 
-def test_a_persons_edit_is_trusted():
+@pytest.mark.parametrize("wrote", [None, lambda context: "Pay a."])
+def test_a_persons_edit_is_trusted(wrote):
     """What a person wrote in place of the arguments runs."""
-    tool, paid = pay_tool(trusted_only("to", ask=True))
+    tool, paid = pay_tool(trusted_only("to", ask=True, wrote=wrote))
     asked = []
 
     def approver(request):
@@ -141,9 +153,11 @@ def test_a_persons_edit_is_trusted():
 def test_bad_definitions_and_names():
     """A name that is none is refused at definition; one that the tool lacks fails closed."""
     for wrong in ("", 3):
-        with pytest.raises(DefinitionError):
+        with pytest.raises(
+            DefinitionError, match="^trusted_only takes names of arguments: trusted"
+        ):
             trusted_only(wrong)
-    with pytest.raises(DefinitionError):
+    with pytest.raises(DefinitionError, match="^wrote must be a callable, not str$"):
         trusted_only("to", wrote="text")
     tool, paid = pay_tool(trusted_only("too"))
 
@@ -280,17 +294,21 @@ def test_a_result_that_cannot_be_remembered_is_still_a_result(value):
     assert result.call_id == "c1"
 
 
-def test_of_many_untrusted_values_fifty_are_named():
+def test_of_more_than_fifty_untrusted_values_fifty_are_named():
     """The whole argument is blamed then, so that nothing stays without a source."""
 
     def send(to: list[str]) -> None:
         raise AssertionError
 
     tool = FunctionTool(send, input_guardrails=[written("ann")])
-    sources = ask(tool, {"to": [f"x{i}" for i in range(500)]}, Context()).error.details["sources"]
+    fifty, more = (
+        ask(tool, {"to": [f"x{i}" for i in range(n)]}, Context()).error.details["sources"]
+        for n in (50, 500)
+    )
 
-    assert len(sources) == 51
-    assert sources["/to"] == sources["/to/49"] == ["the model"]
+    assert len(more) == 51
+    assert more["/to"] == more["/to/49"] == ["the model"]
+    assert [*fifty] == [f"/to/{i}" for i in range(50)]
 
 
 def test_what_an_untrusted_tool_returned_inside_of_a_trusted_one_is_no_trusted_value():

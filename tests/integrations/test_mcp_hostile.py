@@ -353,17 +353,19 @@ def test_a_401_says_what_to_do():
     assert fine.text == "ok"
 
 
-def test_a_key_that_expires_while_connected():
-    """A 401 in the middle of a session is an error of the call that says the same."""
+@pytest.mark.parametrize(("status", "said"), [(401, "credentials: "), (403, "does not accept")])
+def test_a_key_that_expires_while_connected(status, said):
+    """A 401 or 403 in the middle of a session is an error of the call that says what to do."""
     with hostile() as server:
 
         async def work(toolset):
-            server.wants = "Bearer new"
+            server.wants, server.refusal = "Bearer new", status
             return await toolset.call(ToolCall(name="fine"))
 
         result = during(f"http://127.0.0.1:{server.server_port}/mcp", work)
 
-    assert "401" in result.error.message
+    assert f"answered {status}" in result.error.message
+    assert said in result.error.message
 
 
 def test_an_auth_object_is_asked():
