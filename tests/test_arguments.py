@@ -1,5 +1,6 @@
 """The front door: what comes in, what is refused, and in which words."""
 
+import collections
 import dataclasses
 import datetime
 import enum
@@ -8,6 +9,7 @@ import json
 import math
 import uuid
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union
@@ -25,7 +27,7 @@ from pydantic import (
     Json,
     field_validator,
 )
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
 from functool import (
     ArgumentError,
@@ -33,12 +35,14 @@ from functool import (
     DefinitionError,
     FunctionTool,
     SchemaTool,
+    ToolModel,
     WrapperTool,
 )
 from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
 from functool.errors import MAX_COMPARED, MAX_PROBLEMS
+from functool.schema import admits, json_schema
 from tests.schemas import (
     BOOL,
     INT,
@@ -903,6 +907,7 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
         (int | list[int], "a", "x: expected an integer, or a list"),
         (None, 1, "x: expected null"),
         (AwareDatetime, "2020-01-01T00:00", "x: should have timezone info"),
+        (datetime.date, "31.1.26", "x: expected a valid date or datetime, as ISO 8601 writes it"),
         (bytes, 1, "x: expected a string"),
         (Path, 1, "x: expected a string"),
         (
@@ -1127,12 +1132,30 @@ def test_no_character_that_was_sent_is_repeated(annotation, sent):
     assert "§" not in message and "://" not in message
 
 
-def test_arguments_that_are_no_object():
-    """A list in place of the arguments is refused in words."""
-    tool, got = tool_of(int)
-    result = call(tool, [1])
+@pytest.mark.parametrize("sent", ["a half", [1]], ids=str)
+def test_what_a_fraction_looks_like(sent):
+    """A wrong fraction is told what one looks like; pydantic's words do not fit into the sentence."""
+    message = send(Fraction, {"x": sent}).message
 
-    assert "the arguments must be a JSON object" in result.text and got == []
+    assert message == "Invalid arguments. x: expected a fraction, such as '1/3'"
+
+
+@pytest.mark.parametrize(
+    ("sent", "wrong"),
+    [
+        ([1], "must be a JSON object"),
+        ("[1]", "must be a JSON object"),
+        ({"x": object()}, "hold a value that JSON cannot express"),
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_arguments_that_are_no_object(sent, wrong, strict):
+    """A list in place of the arguments is refused in words, and so is what is no JSON."""
+    got = []
+    tool = FunctionTool(lambda x=1: got.append(x), name="f", strict=strict)
+
+    assert call(tool, sent).text == f"Invalid arguments. the arguments {wrong}"
+    assert got == []
 
 
 def test_every_door_checks_and_names():
@@ -1243,6 +1266,21 @@ def test_items_are_unique_as_json_schema_says(items, unique):
     )
 
 
+def test_long_text_names_the_first_problem_of_each_dict():
+    """Beyond 64 KiB the other values of a wrong dict are not looked at; short text names each."""
+    for kind in (dict, collections.OrderedDict):
+        sent = {"first": {"x": "no"}, "second": {"x": 1, "n": "no"}}
+        short = refusal(kind[str, Point], sent)
+        sent |= {f"n{number}": {"x": 1, "n": "no"} for number in range(20_000)}
+        long = refusal(kind[str, Point], sent)
+
+        assert [problem["path"] for problem in short.problems] == ["x.[key].x", "x.[key].n"]
+        assert [problem["path"] for problem in long.problems] == ["x.[key].x"]
+    numbers = {f"n{number}": "no" for number in range(20_000)}
+    assert len(refusal(collections.Counter[str], numbers).problems) == 1
+    assert len(refusal(collections.deque[int], ["no"] * 20_000).problems) == 1
+
+
 def test_long_text_names_the_first_problem_of_each_list():
     """Beyond 64 KiB the other items of a wrong list are not looked at; short text names each."""
 
@@ -1259,6 +1297,30 @@ def test_long_text_names_the_first_problem_of_each_list():
     assert short.message == (
         "Invalid arguments. xs[0]: expected an integer; xs[1]: expected an integer"
     )
+
+
+LOOPS = [
+    *({"items": part} for part in (True, {}, {"unknown": 1})),
+    *({"contains": part, "minContains": 0} for part in (True, {}, False)),
+    {"unevaluatedItems": True},
+    *({"additionalProperties": part} for part in (True, {})),
+    *({"propertyNames": part} for part in (True, {})),
+    {"patternProperties": {"n": True}},
+    {"patternProperties": {"x": True}, "additionalProperties": True},
+    {"unevaluatedProperties": True},
+]
+
+
+@pytest.mark.parametrize("part", LOOPS, ids=json.dumps)
+def test_keywords_that_look_at_each_part_of_a_value_count_as_work(part):
+    """A schema that allows anything is quick for one value, and takes minutes for many of them."""
+    is_list = any(word in part for word in ("items", "contains", "unevaluatedItems"))
+    often = foreign({"properties": {"x": {"allOf": [part] * 100}}})
+    value = [1] * 20_000 if is_list else {f"n{number}": 1 for number in range(20_000)}
+
+    assert "take too much work" in call(often, {"x": value}).text
+    once = foreign({"properties": {"x": part}})
+    assert "too much work" not in call(once, {"x": value}).text
 
 
 @pytest.mark.parametrize("size", [10, 60])
@@ -1480,9 +1542,105 @@ def test_a_deep_tree_of_a_recursive_union_is_checked_in_linear_time():
     assert "true or false" not in call(tool, tree({"op": "leaf", "value": True})).text
 
 
+class Add(BaseModel):
+    left: "Untagged"
+    x: int = 0
+
+
+@dataclasses.dataclass
+class Mul:
+    left: "Untagged"
+    y: int = 0
+
+
+class Sub(TypedDict, total=False):
+    left: "Untagged"
+    z: int
+
+
+Untagged = TypeAliasType(
+    "Untagged", "Add | Mul | Sub | list[Untagged] | tuple[Untagged, ...] | int"
+)
+Add.model_rebuild()
+
+
+def leveled(depth, leaf, wrap=lambda inner: {"left": inner}):
+    for _ in range(depth):
+        leaf = wrap(leaf)
+    return {"x": leaf}
+
+
+@pytest.mark.parametrize("leaf", [1, "no", {"left": 1, "w": 2}])
+def test_a_recursive_union_without_tags_is_not_read_without_end(leaf):
+    """Each level of classes that may all fit multiplies the work: forty levels would take years."""
+    tool, got = tool_of(Untagged)
+    for sent in (leveled(40, leaf), leveled(40, leaf, lambda inner: [inner])):
+        result = call(tool, sent)
+        if leaf != 1 or "left" in sent["x"]:  # The first kind of list that fits is taken at once.
+            assert result.error.type == "ArgumentError"
+            assert "there are too many ways to read the arguments" in result.text
+        else:
+            assert result.success
+    for sent in ({"left": {"left": 1}}, {"x": 1, "left": {"left": 1, "y": 2}}, [[], 1]):
+        assert call(tool, {"x": sent}).success
+        assert got[-1] == pydantic.TypeAdapter(Untagged).validate_json(json.dumps(sent))
+
+
+def test_a_model_that_is_a_tool_takes_a_recursive_union():
+    """The model validates once more what was counted already."""
+
+    class Take(ToolModel):
+        x: Untagged
+
+        def run(self) -> str:
+            return type(self.x).__name__
+
+    assert call(Take.tool(), {"x": {"x": 1, "left": 2}}).value == "Add"
+
+
+def test_a_recursive_union_names_its_problems_as_long_as_they_are_few():
+    """A member that only counts is no problem of the arguments."""
+    near = refusal(Untagged, leveled(2, "no")["x"])
+    assert near.problems[0]["path"] == "x.left.left"
+    assert "functool" not in json.dumps(near.problems)
+    far = refusal(Untagged, leveled(9, "no")["x"])
+    assert far.problems == ({"path": "x", "expected": "one of the types of the schema"},)
+
+
+def test_long_arguments_of_a_recursive_union_are_read():
+    """The number of readings may grow with the text, as long as each value is read a few times."""
+    shallow = [{"left": {"left": number}} for number in range(5_000)]
+    tool, got = tool_of(list[Untagged])
+    assert call(tool, {"x": shallow}).success
+    assert got[0] == shallow
+    wide = {f"n{number}": [number, {}] for number in range(9_000)}
+    JSON = TypeAliasType("JSON", "dict[str, JSON] | list[JSON] | str | int")
+    assert send(JSON, {"x": wide}) == wide
+
+
+def test_many_objects_of_one_type_are_looked_at_with_few_schemas(monkeypatch):
+    """A reference is followed once, not once for each object, where booleans are looked for."""
+    followed = []
+
+    def resolved(root, schema):
+        followed.append(schema)
+        return json_schema.resolved(root, schema)
+
+    monkeypatch.setattr(admits, "resolved", resolved)
+    tool, _ = tool_of(list[Untagged])
+    for leaf in (1, True):
+        counts = []
+        for length in (100, 1_000):
+            followed.clear()
+            call(tool, {"x": [{"left": leaf}] * length})
+            counts.append(len(followed))
+        assert counts[1] <= counts[0]
+    assert "x[0].left" in refusal(list[Untagged], [{"left": True}] * 1_000).problems[0]["path"]
+
+
 def test_thousands_of_problems_are_counted_only():
     """pydantic would make a dict of each, and a megabyte of text may have a million."""
-    error = send(dict[str, int], {"x": {f"n{i}": "no" for i in range(20_001)}})
+    error = send(Point, {"x": {"x": 1, **{f"n{i}": "no" for i in range(20_001)}}})
 
     assert error.message == "Invalid arguments. there are 20,001 problems, too many to name"
 
@@ -1517,3 +1675,29 @@ def test_a_name_that_every_member_of_a_union_refuses_is_compared_once(compared):
 
     assert "x.abcdex: unknown argument; did you mean 'abcdef'?" in error.message
     assert error.message.count("abcdex") == len(compared) == 1
+
+
+def test_a_default_outside_of_its_own_bounds_survives_a_replacement():
+    """Guardrails see every default. The call that one returns may hold them all, and still runs."""
+
+    def again(call, context):
+        return dataclasses.replace(call, arguments={**call.arguments})
+
+    def find(
+        text: Annotated[str, Field(alias="query")],
+        limit: Annotated[int, Field(ge=1)] = 0,
+        mode: Literal["a", "b"] = "",
+        page: int = None,
+        items: Annotated[list[int], Field(min_length=1)] = [],  # noqa: B006
+        fine: Annotated[int, Field(ge=1)] = 1,
+    ) -> str:
+        return repr((text, limit, mode, page, items, fine))
+
+    tool = FunctionTool(find, input_guardrails=[again])
+    assert call(tool, {"query": "x"}).value == repr(("x", 0, "", None, [], 1))
+    assert call(tool, {"query": "x", "limit": 3, "page": 2}).value == repr(("x", 3, "", 2, [], 1))
+    assert tool.bind({"query": "x"}).arguments["limit"] == 0
+    assert "limit" in call(tool, {"query": "x", "limit": 0}).text
+    sent = {"text": "x", "limit": 0, "mode": "", "page": None, "items": [], "fine": 1}
+    assert tool.sent_form(sent) == {"query": "x", "fine": 1}
+    assert tool.sent_form({**sent, "limit": -1}) == {"query": "x", "fine": 1, "limit": -1}

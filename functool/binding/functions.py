@@ -20,16 +20,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic_core import ValidationError, core_schema, from_json, to_json
 
+from functool.approval import same_json
 from functool.binding.json_text import (
     Arguments,
     as_text,
     decoded,
     drop_nulls,
     has_escaped_name,
-    is_deep,
     may_repeat,
     not_finite,
     parsed,
+    refuse_depth,
     refuse_infinite,
 )
 from functool.binding.problems import path_text, problems_of, unknown_name
@@ -37,6 +38,7 @@ from functool.errors import ArgumentError
 from functool.schema.admits import find_bool_for_number, kinds_of, takes_only_containers
 from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
+from functool.schema.readings import ReadTooOften, bounded
 from functool.schema.rewrite import failing_fast, tuple_fields
 from functool.schema.signature import FunctionSchema
 
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 _NESTING = {"object", "any", "$ref"}
 _LARGE = 65_536
 """The length, in characters, from which the text of arguments counts as long."""
+_FEW, _MANY = 3_000, 30_000
+"""How often a recursive union is read with all its problems, and in a longer text per value."""
 
 T = TypeVar("T")
 
@@ -83,9 +87,6 @@ class FunctionBinder:
         self._parts, self._root = parts, parts.root
         self._limit = limit
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
-        # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
-        # character has at most four), and it needs no decoding.
-        self._short = 0 if self._decode else min(_LARGE if limit is None else limit // 4, _LARGE)
         self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         taken = {*parts.hidden, *parts.fixed, *self._renamed.values()}
@@ -94,8 +95,14 @@ class FunctionBinder:
         self._quoted = [_quoted(name) for name in names]
         kinds = kinds_of(self._root)
         self._names_differ = bool(self._renamed or self._reserved)
-        recursive = "$ref" in kinds and bool(Names(self._root).cycles)
-        self._nests = "any" in kinds or recursive
+        self._recursive = "$ref" in kinds and bool(Names(self._root).cycles)
+        # Whether arguments of a recursive type are valid is asked without naming all problems.
+        self._long = 0 if self._recursive else _LARGE
+        # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
+        # character has at most four), and it needs no decoding.
+        most = 0 if self._decode else self._long
+        self._short = most if limit is None else min(limit // 4, most)
+        self._nests = "any" in kinds or self._recursive
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds
         self._unbounded = self._nests or "number" in kinds
@@ -113,7 +120,7 @@ class FunctionBinder:
             text = as_text(arguments, self._limit)
             if self._decode is not None:
                 text = to_json(self._decode(decoded(text, self._quoted))).decode()
-            validate = self._validate if len(text) < _LARGE else self._validate_large
+            validate = self._validate if len(text) < self._long else self._validate_large
         values: dict[str, Any] | None = None
         try:
             values = validate(text, strict=True)
@@ -152,11 +159,17 @@ class FunctionBinder:
         return canonical
 
     def sent_form(self, arguments: Arguments) -> Arguments:
-        """Rename canonical arguments to the names that a model sends, such as aliases."""
-        if not self._renamed:
+        """Rename canonical arguments to the names that a model sends, such as aliases.
+
+        A default that its own parameter refuses is left out: the function has it anyway.
+        """
+        unfit = self._unfit
+        if not (self._renamed or unfit):
             return arguments
         wires = {name: wire for wire, name in self._renamed.items()}
-        return {wires.get(name, name): value for name, value in decoded(as_text(arguments)).items()}
+        sent = decoded(as_text(arguments)).items()
+        kept = ((n, v) for n, v in sent if n not in unfit or not same_json(v, unfit[n]))
+        return {wires.get(name, name): value for name, value in kept}
 
     def _check_again(self, text: str) -> dict[str, Any]:
         """Check the numbers of arguments that strict mode refused, and validate in lax mode.
@@ -184,7 +197,9 @@ class FunctionBinder:
     def _refuse_bad_numbers(self, text: str) -> None:
         """Refuse what strict mode accepts wrongly: `true` for 1, infinite numbers, deep nesting."""
         bools = self._lists_numbers and ("true" in text or "false" in text)
-        odd = bools or (self._unbounded and ((self._nests and is_deep(text)) or not_finite(text)))
+        odd = bools or (self._unbounded and not_finite(text))
+        if self._nests:
+            refuse_depth(text)
         if odd and (problems := number_problems(decoded(text), self._root, self._known)):
             raise ArgumentError(problems)
 
@@ -230,7 +245,7 @@ class FunctionBinder:
 
     @_computed_once
     def _validate_large(self) -> Any:
-        """The validator for long text. It stops at the first problem of each list."""
+        """The validator for long text. It stops at the first problem of each list and dict."""
         return self._validator("allow" if self._parts.rest else "forbid", first_only=True)
 
     def _validator(self, extra: str, *, first_only: bool = False) -> Any:
@@ -243,7 +258,20 @@ class FunctionBinder:
             fields[wire] = {**fields[wire], "schema": inner}
         root = {**root, "fields": fields, "extra_behavior": extra}
         new_core: Any = {**core, "schema": root} if core["type"] == "definitions" else root
-        return compiled(new_core, {"allow_inf_nan": False}).validate_json
+        made = compiled(new_core, {"allow_inf_nan": False}, brief=first_only).validate_json
+        if not self._recursive:
+            return made
+        if first_only:
+            return bounded(made, lambda text: _MANY + len(text) // 2)
+        few = bounded(made, lambda text: _FEW)
+
+        def validate(text: str, strict: bool | None = None) -> Any:
+            try:
+                return few(text, strict)
+            except ReadTooOften:
+                return self._validate_large(text, strict)
+
+        return validate
 
     @_computed_once
     def _containers(self) -> list[str]:
@@ -257,6 +285,22 @@ class FunctionBinder:
         properties = self._root["properties"]
         found = [(p.name, properties[p.wire]) for p in self._parts.parameters if p.factory is None]
         return [(name, schema["default"]) for name, schema in found if "default" in schema]
+
+    @_computed_once
+    def _unfit(self) -> dict[str, Any]:
+        """The defaults that their own parameters refuse, such as 0 for a positive number."""
+        wires = {p.name: p.wire for p in self._parts.parameters}
+        return {n: default for n, default in self._defaults if not self._fits(wires[n], default)}
+
+    def _fits(self, wire: str, default: Any) -> bool:
+        if default is None:
+            return wire not in self._droppable
+        try:
+            self.values({wire: default})
+        except ArgumentError as error:  # Other parameters may be missing.
+            places = (f"{problem.get('path', '')}." for problem in error.problems)
+            return not any(place.startswith((f"{wire}.", f"{wire}[")) for place in places)
+        return True
 
     @_computed_once
     def _is_canonical(self) -> bool:
@@ -274,6 +318,9 @@ class FunctionBinder:
 
 def validator_failed(error: Exception) -> ArgumentError:
     """Log an exception of an author's validator, and return the error for the model."""
+    if isinstance(error, ReadTooOften):
+        reason = "several members of a recursive union fit at each level"
+        return ArgumentError(f"there are too many ways to read the arguments: {reason}")
     logger.error("a validator of a tool failed", exc_info=error)
     return ArgumentError("the arguments could not be checked: a validator of the tool failed")
 

@@ -13,6 +13,7 @@ from functool.binding.json_text import shown_name
 from functool.errors import MAX_PROBLEMS, close_names
 from functool.schema.admits import names_at
 from functool.schema.json_schema import property_names
+from functool.schema.readings import NO_MEMBER, READ
 from functool.schema.steps import repeats_key
 
 _CHOICE = re.compile(
@@ -38,7 +39,9 @@ _EXPECTED = {
     "none_required": "null",
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
     **dict.fromkeys(_OBJ.split(), "an object"),
+    NO_MEMBER: "one of the types of the schema",
     "uuid_parsing": "a valid UUID",
+    **dict.fromkeys(("fraction_type", "fraction_parsing"), "a fraction, such as '1/3'"),
     **dict.fromkeys(("complex_type", "complex_str_parsing"), "a complex number, such as '1+2j'"),
 }
 
@@ -61,6 +64,8 @@ def problems_of(
     unknown: set[tuple[Any, ...]] = set()
     known = set(property_names(schema)) if known is None else known
     for detail in error.errors(include_url=False)[:_MOST]:
+        if detail["type"] == READ:
+            continue
         steps = _followed(detail["loc"], sent, known)
         if detail["type"] in _UNKNOWN and steps[-1:] == [detail["loc"][-1]]:
             if (*steps,) in unknown:  # Another member of a union has refused it.
@@ -122,6 +127,7 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
         if _echoes(message := message[:500], detail.get("input"), known):
             return {"expected": "a value that the tool's own check accepts"}
         return {"expected": message, "own_words": True}
+    message = message.replace("input is too short", "as ISO 8601 writes it")
     wanted = message.removeprefix("Input should be ").removeprefix("Input ")[:500]
     is_adjective = wanted[:1].islower() and not wanted.startswith(_NOUNS)
     return {"expected": f"a value {wanted}" if is_adjective else wanted}

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from functool.call import MAX_REPR, ToolResult, changed, render, to_json, valid_text
@@ -55,7 +56,8 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
     It cleans the output (texts, names and URIs), the error, and every text inside the value. The
     value keeps its shape: a dict stays a dict. Only if it contains a match, an object such as a
     model or a dataclass becomes its JSON form, and a number becomes a text. If a pattern matches
-    across several texts of the value's JSON, that JSON is cleaned and becomes the value.
+    across several texts of the value's JSON, that JSON is cleaned and becomes the value. If it
+    matches across several texts of the output, these become one text.
 
     Patterns also match behind JSON escapes: `p\u00e4ss` is found as `päss`. Text that is JSON stays
     JSON. In other text, escapes are replaced if they hid a match. A word that `truncate` has cut is
@@ -65,14 +67,16 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
     compiled = [*compiled_patterns(patterns), _CUT_WORD]
 
     def redact(result: ToolResult, context: Context[Any]) -> ToolResult | None:
-        value, output, error = _clean_with_json(compiled, result.value), result.output, result.error
+        # The value, its JSON and the output mostly hold the same texts.
+        clean = _cleaner(compiled)
+        value, output, error = _clean_with_json(clean, result.value), result.output, result.error
         if value is not result.value and output == render(result.value):
             output = render(value)
-        output = [_clean_value(compiled, part) for part in output]
+        output = _clean_output(clean, output)
         if error is not None:
             cut = [_LAST_WORD] if len(error.message) == MAX_REPR else []
-            message = _clean([*compiled, *cut], error.message)
-            error = replace(error, message=message, details=_clean_value(compiled, error.details))
+            message = _cleaner([*compiled, *cut])(error.message)
+            error = replace(error, message=message, details=_clean_value(clean, error.details))
         if output == result.output and error == result.error and value is result.value:
             return None
         if value is result.value:
@@ -95,59 +99,81 @@ def compiled_patterns(patterns: Iterable[str | re.Pattern[str]]) -> list[re.Patt
     except (re.error, TypeError) as error:
         raise DefinitionError(f"patterns must be a list of regular expressions: {error}") from error
     if isinstance(patterns, str) or any(isinstance(pattern.pattern, bytes) for pattern in compiled):
-        raise DefinitionError("patterns must be a list of regular expressions for text")
+        raise DefinitionError("patterns must be a list of regular expressions, not a str or bytes")
     return compiled
 
 
-def _clean_with_json(patterns: list[re.Pattern[str]], value: Any) -> Any:
+def _cleaner(patterns: list[re.Pattern[str]]) -> Callable[[str], str]:
+    """Return a function that removes matches from a text. It looks at equal texts only once."""
+
+    @cache
+    def clean(text: str) -> str:
+        return _clean(patterns, text, clean)
+
+    return clean
+
+
+def _clean_with_json(clean: Callable[[str], str], value: Any) -> Any:
     """Remove matches from the texts of a value, and matches across several texts of its JSON."""
     try:
-        value = _clean_value(patterns, value)
+        value = _clean_value(clean, value)
     except RecursionError:  # The value is too deep or recursive, so it is shown as one text.
-        value = _clean(patterns, to_json(value))
+        value = clean(to_json(value))
     if isinstance(value, str):
         return value
     shown = render(value)
-    cleaned = [_clean_value(patterns, part) for part in shown]
-    return value if cleaned == shown else _parsed(ToolResult(output=cleaned).text)
+    cleaned = _clean_output(clean, shown)
+    if cleaned == shown:
+        return value
+    return cleaned if len(shown) > 1 else _parsed(ToolResult(output=cleaned).text)
 
 
-def _clean_value(patterns: list[re.Pattern[str]], value: Any) -> Any:
+def _clean_output(clean: Callable[[str], str], output: list[Content]) -> list[Content]:
+    """Remove matches from every part, and across texts: the texts become one then."""
+    output = [_clean_value(clean, part) for part in output]
+    texts = [part.text for part in output if isinstance(part, TextContent)]
+    text = "\n".join(texts)
+    if len(texts) < 2 or (new := clean(text)) == text:
+        return output
+    return [TextContent(text=new), *(p for p in output if not isinstance(p, TextContent))]
+
+
+def _clean_value(clean: Callable[[str], str], value: Any) -> Any:
     """Remove matches from every text in `value`. Return the same object if there are none."""
     if value is None:
         return None
     same: Any = value
     if isinstance(value, str):
-        new: Any = _clean(patterns, value)
+        new: Any = clean(value)
+    elif isinstance(value, (int, float)):
+        is_short = type(value) is int and value.bit_length() < 64
+        text = str(value) if is_short else to_json(value).strip('"')  # NaN is a text.
+        return value if (new := clean(text)) == text else new
     elif isinstance(value, CONTENT_TYPES):
         texts: dict[str, Any] = {name: getattr(value, name, None) for name in _SHOWN}
-        shown = {n: _clean(patterns, text) for n, text in texts.items() if isinstance(text, str)}
+        shown = {n: clean(text) for n, text in texts.items() if isinstance(text, str)}
         new = replace(value, **shown)  # type: ignore[arg-type]
     elif isinstance(value, Mapping):
-        new = {_clean_value(patterns, k): _clean_value(patterns, item) for k, item in value.items()}
+        new = {_clean_value(clean, k): _clean_value(clean, item) for k, item in value.items()}
     elif type(value) in (list, tuple, set, frozenset):
-        new = type(value)(_clean_value(patterns, item) for item in value)
-    elif isinstance(value, (int, float)):
-        text = to_json(value).strip('"')  # NaN is a text.
-        return value if (new := _replace_matches(patterns, text)) == text else new
+        new = type(value)(_clean_value(clean, item) for item in value)
     else:  # Match an object by its JSON.
         text = to_json(value)
         same = _parsed(text)
-        new = _clean(patterns, text) if same is text else _clean_value(patterns, same)
+        new = clean(text) if same is text else _clean_value(clean, same)
     return value if new == same else new
 
 
-def _clean(patterns: list[re.Pattern[str]], text: str) -> str:
+def _clean(patterns: list[re.Pattern[str]], text: str, clean: Callable[[str], str]) -> str:
     """Remove matches from a text, including matches that are hidden by JSON escapes."""
     text = _replace_matches(patterns, text)
     if "\\" not in text:
         return text
-    if (data := _parsed(text)) is not text and (new := _clean_value(patterns, data)) is not data:
+    if (data := _parsed(text)) is not text and (new := _clean_value(clean, data)) is not data:
         text = json.dumps(new, ensure_ascii=False)
     view = text
     for _ in range(_LEVELS):
-        plain = _ESCAPE.sub(_letter, view)
-        if plain == view:
+        if "\\" not in view or (plain := _ESCAPE.sub(_letter, view)) == view:
             return text
         if (view := _replace_matches(patterns, plain)) != plain:
             text = view = valid_text(view)
@@ -156,13 +182,18 @@ def _clean(patterns: list[re.Pattern[str]], text: str) -> str:
 
 def _letter(match: re.Match[str]) -> str:
     """Return the character that an escape stands for."""
-    known = _LETTERS.get(match[0][1])
-    return str(json.loads(f'"{match[0]}"')) if known is None else known
+    if (known := _LETTERS.get(match[0][1])) is not None:
+        return known
+    # Two escapes are the halves of one character.
+    return chr(int(match[0][2:], 16)) if len(match[0]) == 6 else str(json.loads(f'"{match[0]}"'))
 
 
 def _replace_matches(patterns: list[re.Pattern[str]], text: str) -> str:
     """Replace every match by the mark. Overlapping matches get one mark; old marks are kept."""
-    if not any(pattern.search(text) for pattern in patterns):
+    for pattern in patterns:
+        if pattern.search(text):
+            break
+    else:
         return text
     size, parts, end = len(_MARK), [], 0
     found = (match.span() for pattern in patterns for match in pattern.finditer(text))
@@ -175,6 +206,8 @@ def _replace_matches(patterns: list[re.Pattern[str]], text: str) -> str:
 
 def _parsed(text: str) -> Any:
     """Parse `text` as JSON. Return `text` itself unless it holds an object, a list or a text."""
+    if text.lstrip()[:1] not in _OPENERS:
+        return text
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -183,6 +216,7 @@ def _parsed(text: str) -> Any:
 
 
 _MARK = "[redacted]"
+_OPENERS = ("{", "[", '"')
 _SHOWN = ("text", "uri", "name")
 _LEVELS = 20
 """How many levels of escapes are removed from a text before the whole text is redacted."""

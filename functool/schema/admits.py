@@ -65,31 +65,35 @@ def _of_value(value: Any) -> set[str]:
 def kinds_of(root: Mapping[str, Any]) -> set[str]:
     """Return the types in a JSON Schema of arguments, at any depth below its root.
 
-    The set also holds `any` if a part allows anything, the keywords `$ref`, `enum` and `const` if
-    a part has them, and `listed number` if an `enum` or `const` lists a number.
+    The set also holds `any` if a part allows anything, `$ref` if a part is a reference, and `listed
+    number` if an `enum` or `const` lists a number.
     """
     kinds: set[str] = set()
     todo = [*root.get("$defs", {}).values(), *(part for _, part in children(root))]
     while todo:
         schema = todo.pop()
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, (dict, Mapping)):
             kinds |= {"any"} if schema is not False else set()
             continue
-        named = schema.get("type", [])
-        found = {*(named if isinstance(named, list) else [named])}
-        found |= schema.keys() & {"$ref", "enum", "const"}
+        named, choices = schema.get("type", ()), values_of(schema)
+        types = {named} if isinstance(named, str) else {*named}
+        types |= {"$ref"} if "$ref" in schema else set()
         parts = [part for _, part in children(schema) if part is not False]
-        if not parts and found <= {"array", "object"}:
-            found.add("any")
-        if any(type(choice) in (int, float) for choice in values_of(schema) or ()):
-            found.add("listed number")
-        kinds |= found
+        if not parts and choices is None and types <= {"array", "object"}:
+            types.add("any")
+        if choices and any(type(choice) in (int, float) for choice in choices):
+            types.add("listed number")
+        kinds |= types
         todo += parts
     return kinds
 
 
 def find_bool_for_number(
-    value: Any, schemas: Sequence[Any], root: Any, path: tuple[Any, ...] = ()
+    value: Any,
+    schemas: Sequence[Any],
+    root: Any,
+    path: tuple[Any, ...] = (),
+    memo: dict[tuple[int, ...], Any] | None = None,
 ) -> tuple[tuple[Any, ...], str] | None:
     """Find a bool, or a text that pydantic reads as NaN or infinity, where a number is expected.
 
@@ -98,21 +102,25 @@ def find_bool_for_number(
         schemas: The schemas of this place. In a union there are several.
         root: The schema that references point into.
         path: The place.
+        memo: The members of the schemas of each place. Many places have the same schemas.
 
     Returns:
         The path of that value and what is expected there, or None.
     """
     if not isinstance(value, (bool, dict, list)) and _is_finite(value):
         return None
-    here = [part for part in _with_members(schemas, root) if not _members(part)]
-    if {} in here:
+    memo, ids = {} if memo is None else memo, (*map(id, schemas),)
+    if ids not in memo:
+        here = [part for part in _with_members(schemas, root) if not _members(part)]
+        memo[ids] = ([] if {} in here else here, schemas)  # An id is unique while its object lives.
+    if not (here := memo[ids][0]):
         return None
     if isinstance(value, (dict, list)):
         kind = NAMES[type(value)]
         holders = [part for part in here if part.get("type", kind) == kind]
         for key, item in entries(value):
             inner = [part_at(part, key, root) for part in holders]
-            if found := find_bool_for_number(item, inner, root, (*path, key)):
+            if found := find_bool_for_number(item, inner, root, (*path, key), memo):
                 return found
         return None
     refusals = [_refusal(value, part) for part in here]

@@ -778,6 +778,23 @@ DATACLASS = "from dataclasses import dataclass\n@dataclass\nclass A:\n    a: obj
 IGNORED = "  # type: ignore"
 
 
+def keeping(text):
+    """Two tools, one whose text is untrusted and one that keeps what it gets, and what was kept."""
+    kept = []
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Read."""
+        return text
+
+    @FunctionTool(max_argument_bytes=None)
+    def keep(value: Any) -> None:
+        """Keep."""
+        kept.append(value)
+
+    return [page, keep], kept
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -808,19 +825,8 @@ IGNORED = "  # type: ignore"
 )
 def test_a_small_value_never_becomes_a_large_one_in_the_host(code):
     """What is shared in a program, or joined in the host, is refused before it is written out."""
-    kept = []
-
-    @FunctionTool(settings=ToolSettings(untrusted=True))
-    def page() -> str:
-        """Read."""
-        return "x" * 1000
-
-    @FunctionTool(max_argument_bytes=None)
-    def keep(value: Any) -> None:
-        """Keep."""
-        kept.append(value)
-
-    result = run(code_mode([page, keep], limits=CodeLimits(seconds=2)), code)
+    tools, kept = keeping("x" * 1000)
+    result = run(code_mode(tools, limits=CodeLimits(seconds=2)), code)
 
     assert not result.success
     assert not kept
@@ -853,6 +859,11 @@ def test_an_object_leaves_a_program_as_its_attributes_or_as_text():
     ]
 
 
+def test_an_object_of_a_class_that_only_declares_its_attributes_leaves_with_them():
+    """The attributes of a dataclass are set nowhere in the program."""
+    assert value_of(code_mode([teams]), f"{DATACLASS}A(1)") == {"a": 1}
+
+
 def test_an_object_that_leads_back_to_itself_leaves_a_program_with_dots_in_that_place():
     """A child that knows its parent is shown, in the parent, without the parent again."""
     code = f"{HOLDER}up = A([])\ndown = A({{'up': up}})\nup.a.append(down)\nup.a.append(down)\nup"
@@ -863,62 +874,38 @@ def test_an_object_that_leads_back_to_itself_leaves_a_program_with_dots_in_that_
 
 def test_what_a_program_hangs_on_an_untrusted_value_stays_in_the_program():
     """Only the number of an untrusted value reaches the host, and nothing that was added to it."""
-    kept = []
-
-    @FunctionTool(settings=ToolSettings(untrusted=True))
-    def page() -> str:
-        """Read."""
-        return "text"
-
-    @FunctionTool
-    def keep(value: Any) -> None:
-        """Keep."""
-        kept.append(value)
-
+    tools, kept = keeping("text")
     code = f"{SHARED}u = await page()\nu.more = {{x: 1}}{IGNORED}\nawait keep(value=u)\nu"
-    result = run(code_mode([page, keep], limits=CodeLimits(seconds=2)), code)
+    result = run(code_mode(tools, limits=CodeLimits(seconds=2)), code)
 
     assert result.value["value"] == "<untrusted value of page: not shown>"
     assert kept == ["text"]
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("code", "most"),
     [
-        "x = 'a' * 8_000_000\nawait asyncio.gather(*[keep(value=x) for _ in range(20)])",
-        "u = await page()\nfor _ in range(20):\n    await keep(value=u)",
+        ("x = 'a' * 8_000_000\nawait asyncio.gather(*[keep(value=x) for _ in range(20)])", 0),
+        ("u = await page()\nfor _ in range(20):\n    await keep(value=u)", 8),
     ],
 )
-def test_the_arguments_of_all_calls_are_bounded(code):
-    """The host keeps what the calls of a program are given, so all of it together has a limit."""
-    kept = []
+def test_the_arguments_of_all_calls_are_bounded(code, most):
+    """The host keeps what the calls of a program are given, so all of it together has a limit.
 
-    @FunctionTool(settings=ToolSettings(untrusted=True))
-    def page() -> str:
-        """Read."""
-        return "x" * 8_000_000
-
-    @FunctionTool(max_argument_bytes=None)
-    def keep(value: str) -> None:
-        """Keep."""
-        kept.append(len(value))
-
-    result = run(code_mode([page, keep]), code)
+    Calls that are made together are counted before the first of them runs.
+    """
+    tools, kept = keeping("x" * 8_000_000)
+    result = run(code_mode(tools), code)
 
     assert "too large" in result.error.message
-    assert len(kept) <= 8
+    assert len(kept) <= most
 
 
 def test_questions_to_the_host_count_as_computing(monkeypatch):
     """A program that asks about an untrusted value without end is stopped by its seconds."""
     monkeypatch.setattr(code_worker, "HOST_TOO", 0.0001)
-
-    @FunctionTool(settings=ToolSettings(untrusted=True))
-    def page() -> str:
-        """Read."""
-        return "text"
-
-    result = run(code_mode([page]), "u = await page()\nfor _ in range(100_000):\n    u.count()")
+    tools, _ = keeping("text")
+    result = run(code_mode(tools), "u = await page()\nfor _ in range(100_000):\n    u.count()")
 
     assert result.error.type == "ProgramError"
     assert "with its questions to the host" in result.error.message

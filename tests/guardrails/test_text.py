@@ -22,7 +22,7 @@ from functool import (
     ToolError,
     ToolResult,
 )
-from functool.guardrails import block, redact, truncate
+from functool.guardrails import block, redact, text, truncate
 from tests.guardrails.tools import echo_tool, said
 from tests.strategies import SINGLE, nested
 from tests.support import call
@@ -559,6 +559,41 @@ def test_redact_passes_over_empty_matches():
 def test_redact_leaves_the_rest_as_it_was_spelt(text, cleaned):
     """Escapes are seen through only to find the places; what stands around a match is not rewritten."""
     assert said(text, redact(["(?i)secret"])).text == cleaned
+
+
+def test_redact_finds_what_goes_across_texts():
+    """A model reads the texts of an output one after the other, as a key in lines."""
+    picture = ImageContent(data=b"1")
+    parts = [
+        TextContent(text="a BEGIN"),
+        picture,
+        TextContent(text="s3cret"),
+        TextContent(text="END b"),
+    ]
+    clean = redact([r"BEGIN[\s\S]*END"])
+
+    for result in (ToolResult.of(parts), ToolResult(output=parts, value={"n": 1})):
+        new = clean(result, Context())
+        assert new.output == [TextContent(text="a [redacted] b"), picture]
+        assert "s3cret" not in repr(new.value)
+    assert new.value == {"n": 1}
+    assert redact(["BEGIN END"])(ToolResult.of(parts), Context()) is None
+
+
+def test_redact_looks_once_at_a_text_that_value_json_and_output_hold(monkeypatch):
+    """A value, its JSON and the output hold the same texts: each is searched and parsed once."""
+    looked = []
+    clean = text._clean
+
+    def counting(patterns, looked_at, again):
+        looked.append(looked_at)
+        return clean(patterns, looked_at, again)
+
+    monkeypatch.setattr(text, "_clean", counting)
+    value = [f"{number}\\n" for number in range(100)]
+    result = ToolResult.of(value * 2)
+    assert redact(["secret"])(result, Context()) is None
+    assert sorted(looked) == sorted({*value, result.text})
 
 
 def test_redact_leaves_a_picture_alone():

@@ -145,6 +145,26 @@ def test_requests_beyond_the_limit_are_dropped(monkeypatch):
     assert len(asked) <= MAX_QUESTIONS
 
 
+def test_requests_are_counted_anew_after_some_time(monkeypatch):
+    """The limit is one of requests in a time: over a long connection a server may make more."""
+    monkeypatch.setattr("functool.integrations.mcp_client.MAX_OPEN_QUESTIONS", 10_000)
+    monkeypatch.setattr("functool.integrations.mcp_transport.QUESTION_SECONDS", -1)
+    asked, enough = 0, asyncio.Event()
+
+    def elicit(*question):
+        nonlocal asked
+        asked += 1
+        if asked > MAX_QUESTIONS:
+            enough.set()
+
+    async def work(toolset):
+        await toolset.call(ToolCall(name="flood"))
+        async with asyncio.timeout(LIMIT):
+            await enough.wait()
+
+    during(HOSTILE, work, elicit=elicit)
+
+
 @pytest.mark.parametrize("name", ["bytes", "noise"])
 def test_a_bad_line_loses_itself_alone(name):
     """Bytes that are no UTF-8, and logs on standard output, lose no call and no server."""
@@ -333,17 +353,19 @@ def test_a_401_says_what_to_do():
     assert fine.text == "ok"
 
 
-def test_a_key_that_expires_while_connected():
-    """A 401 in the middle of a session is an error of the call that says the same."""
+@pytest.mark.parametrize(("status", "said"), [(401, "credentials: "), (403, "does not accept")])
+def test_a_key_that_expires_while_connected(status, said):
+    """A 401 or 403 in the middle of a session is an error of the call that says what to do."""
     with hostile() as server:
 
         async def work(toolset):
-            server.wants = "Bearer new"
+            server.wants, server.refusal = "Bearer new", status
             return await toolset.call(ToolCall(name="fine"))
 
         result = during(f"http://127.0.0.1:{server.server_port}/mcp", work)
 
-    assert "401" in result.error.message
+    assert f"answered {status}" in result.error.message
+    assert said in result.error.message
 
 
 def test_an_auth_object_is_asked():

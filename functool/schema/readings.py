@@ -1,0 +1,74 @@
+"""Bound how often pydantic reads the values of JSON in recursive unions.
+
+pydantic tries each member of a union that it cannot tell apart. In a recursive type, each level of
+the arguments multiplies this work, so a short text could take hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from pydantic_core import core_schema
+
+from functool.schema.rewrite import choices_of, holds_others
+
+READ = "functool.read"
+"""The type of the error of a member that only counts. It is no problem of the arguments."""
+NO_MEMBER = "functool.no_member"
+"""The type of the error of a whole union, where its members are not described."""
+
+_NEVER = object()
+_left: ContextVar[list[int] | None] = ContextVar("left", default=None)
+
+
+class ReadTooOften(Exception):
+    """The members of recursive unions would read the arguments too often."""
+
+
+def counted(union: Any, definitions: Mapping[str, Any], brief: bool) -> Any:
+    """Return a union that counts how often it is read, if it may be recursive.
+
+    With `brief`, such a union that fits no member is one problem, not one of each member.
+    """
+    found = [definitions.get(choice.get("schema_ref"), choice) for choice in choices_of(union)]
+    kinds = sorted(choice["type"] for choice in found if holds_others(choice))
+    # In the last two cases, no value is read by two members.
+    if not definitions or len(kinds) < 2 or kinds == ["dict", "list"]:
+        return union
+    brevity = {"custom_error_type": NO_MEMBER, "custom_error_message": READ} if brief else {}
+    return {**union, "choices": [_counter(), *union["choices"]], **brevity}
+
+
+def _counter() -> Any:
+    """Return a core schema that counts what it reads, unless that is a text, and never fits.
+
+    Validators would get a copy of the value. The function of a default gets none.
+    """
+    text = core_schema.with_default_schema(
+        core_schema.str_schema(), default_factory=_count, on_error="default"
+    )
+    never = core_schema.literal_schema([_NEVER])
+    error = core_schema.custom_error_schema(never, READ, custom_error_message=READ)
+    return core_schema.chain_schema([text, error])
+
+
+def _count() -> None:
+    if (left := _left.get()) is not None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise ReadTooOften
+
+
+def bounded(validate: Callable[..., Any], most: Callable[[str], int]) -> Callable[..., Any]:
+    """Return a validation that raises `ReadTooOften` beyond the number that `most` of it allows."""
+
+    def validated(text: str, strict: bool | None = None) -> Any:
+        token = _left.set([most(text)])
+        try:
+            return validate(text, strict=strict)
+        finally:
+            _left.reset(token)
+
+    return validated
