@@ -27,10 +27,10 @@ from functool.binding.json_text import (
     decoded,
     drop_nulls,
     has_escaped_name,
-    is_deep,
     may_repeat,
     not_finite,
     parsed,
+    refuse_depth,
     refuse_infinite,
 )
 from functool.binding.problems import path_text, problems_of, unknown_name
@@ -198,8 +198,9 @@ class FunctionBinder:
         """Refuse what strict mode accepts wrongly: `true` for 1, infinite numbers, deep nesting."""
         bools = self._lists_numbers and ("true" in text or "false" in text)
         odd = bools or (self._unbounded and not_finite(text))
-        sent = decoded(text) if odd or (self._nests and is_deep(text)) else {}
-        if odd and (problems := number_problems(sent, self._root, self._known)):
+        if self._nests:
+            refuse_depth(text)
+        if odd and (problems := number_problems(decoded(text), self._root, self._known)):
             raise ArgumentError(problems)
 
     def _names_are_valid(self, text: str) -> bool:

@@ -158,10 +158,10 @@ def placed(call: ToolCall, names: Mapping[str, str], known: Collection[str]) -> 
     for place, labels in call.metadata["sources"].items():
         head = str(place)[1:].partition("/")[0]
         name = head.replace("~1", "/").replace("~0", "~")
-        at = {names.get(name, name), name} & {*names.values()}
+        at = {names.get(name, name), name} & {*names.values()} if place else ()
         there = {f"/{_escaped(each)}{place[1 + len(head) :]}" for each in at}
         for each in there or [place if name in known else ""]:
-            found[each] = [*found.get(each, ()), *labels]
+            found[each] = [*dict.fromkeys((*found.get(each, ()), *labels))]
     return {**call.metadata, "sources": found}
 
 

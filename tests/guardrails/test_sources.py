@@ -12,6 +12,7 @@ from functool import (
     Decision,
     DefinitionError,
     FunctionTool,
+    SchemaTool,
     ToolCall,
     ToolResult,
     Toolset,
@@ -19,6 +20,7 @@ from functool import (
     WrapperTool,
 )
 from functool.guardrails import trusted_only
+from tests.schemas import STR
 
 
 def pay_tool(*guardrails):
@@ -364,6 +366,28 @@ def test_a_label_whose_place_is_gone_counts_for_the_whole_call():
     assert run(tool, pairs, sources={"no pointer": ["mail"]}).is_error
     assert run(tool, pairs, sources={"/cc": ["mail"]}).success
     assert run(tool, pairs, sources={"/note": ["mail"]}).success
+
+
+def test_a_label_of_the_whole_call_is_none_of_the_argument_without_a_name():
+    """The pointer of all arguments is empty, and that of an argument called "" is a slash."""
+    parts = {"": STR, "to": STR}
+    tool = SchemaTool("pay", "Pay.", {"properties": parts}, lambda arguments: "paid")
+    tool.add_input_guardrails([trusted_only("to")])
+
+    assert run(tool, {"": "a", "to": "b"}, sources={"": ["mail"]}).is_error
+    assert run(tool, {"": "a", "to": "b"}, sources={"/": ["mail"]}).success
+
+
+def test_an_approver_sees_each_label_once():
+    """A label may have come under the alias and under the parameter's name."""
+
+    def pay(to: Annotated[str, Field(alias="payee")]) -> str:
+        return "paid"
+
+    tool = FunctionTool(pay, input_guardrails=[trusted_only("to", ask=True)])
+    sources = {"/payee": ["mail", "web"], "/to": ["web"]}
+    request = run(tool, {"payee": "a"}, Context(), sources).metadata["approval"]
+    assert request.sources == {"/to": ["mail", "web"]}
 
 
 def test_labels_of_every_value_are_found_without_comparing_all_of_them():
