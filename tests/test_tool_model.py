@@ -5,7 +5,7 @@ import inspect
 from typing import ClassVar, Literal
 
 import pytest
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from functool import Context, ToolError, ToolModel, ToolResult, Tripwire
 from functool.tool_model import Err, Ok
@@ -276,3 +276,17 @@ def test_a_default_is_not_validated_as_in_pydantic():
     assert call(Find, {}).value == repr((0, None, "")) == Find()().value
     assert call(Find, {"limit": 2, "type": "a"}).value == repr((2, None, "a"))
     assert call(Find, {"limit": 0}).error.type == "ArgumentError"
+
+
+def test_a_model_that_takes_no_aliases_itself_takes_them_as_a_tool():
+    """The schema names the alias, so the call does too, whatever the model's own constructor takes."""
+
+    class Named(ToolModel):
+        model_config = ConfigDict(validate_by_name=True, validate_by_alias=False)
+
+        count: int = Field(alias="howMany")
+
+        def run(self):
+            return self.count
+
+    assert call(Named, {"howMany": 3}).value == 3
