@@ -1299,6 +1299,30 @@ def test_long_text_names_the_first_problem_of_each_list():
     )
 
 
+LOOPS = [
+    *({"items": part} for part in (True, {}, {"unknown": 1})),
+    *({"contains": part, "minContains": 0} for part in (True, {}, False)),
+    {"unevaluatedItems": True},
+    *({"additionalProperties": part} for part in (True, {})),
+    *({"propertyNames": part} for part in (True, {})),
+    {"patternProperties": {"n": True}},
+    {"patternProperties": {"x": True}, "additionalProperties": True},
+    {"unevaluatedProperties": True},
+]
+
+
+@pytest.mark.parametrize("part", LOOPS, ids=json.dumps)
+def test_keywords_that_look_at_each_part_of_a_value_count_as_work(part):
+    """A schema that allows anything is quick for one value, and takes minutes for many of them."""
+    is_list = any(word in part for word in ("items", "contains", "unevaluatedItems"))
+    often = foreign({"properties": {"x": {"allOf": [part] * 100}}})
+    value = [1] * 20_000 if is_list else {f"n{number}": 1 for number in range(20_000)}
+
+    assert "take too much work" in call(often, {"x": value}).text
+    once = foreign({"properties": {"x": part}})
+    assert "too much work" not in call(once, {"x": value}).text
+
+
 @pytest.mark.parametrize("size", [10, 60])
 def test_more_bytes_than_the_limit_are_refused(size):
     """The limit counts bytes of UTF-8, and None lifts it; a wrapper keeps the limit of its tool."""

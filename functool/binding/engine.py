@@ -28,6 +28,12 @@ _LOOPS = {
 }
 """Keywords that loop over their members, and how many members count as one more step."""
 
+_EACH = {
+    **dict.fromkeys(("items", "contains", "unevaluatedItems"), 16),
+    **dict.fromkeys(("additionalProperties", "unevaluatedProperties", "propertyNames"), 8),
+}
+"""Keywords that look at each part of a value, and how many parts count as one more step."""
+
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^]\\])*]?|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
 
 _UNICODE = re.compile(r"\\[wWdDsSpP]")
@@ -59,10 +65,12 @@ def bounded_work() -> Iterator[None]:
 
 def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
     steps = 5 if word.endswith("ef") else 1  # Following a `$ref` takes five times as long.
-    members = _LOOPS.get(word)
+    members, each = _LOOPS.get(word), _EACH.get(word, 160)
 
     def step(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        more = len(instance) // 160 if isinstance(instance, (list, dict)) else 0
+        more = len(instance) // each if isinstance(instance, (list, dict)) else 0
+        if word == "contains" and wanted is False:  # A mismatch is made for each item.
+            more *= each
         if members:
             more += _count(wanted, word in ("enum", "const")) // members
         _spend(steps + more)
@@ -156,6 +164,7 @@ def _undeclared(validator: Any, instance: Any, schema: Any) -> Iterator[str]:
     """Yield the names that neither `properties` nor `patternProperties` know."""
     known = schema.get("properties") or ()
     patterns = schema.get("patternProperties") or ()
+    _spend(len(instance) * len(patterns) // 4)
     for name in instance:
         if name not in known and not any(matches(source, name) for source in patterns):
             yield name
@@ -258,6 +267,7 @@ def _validator_class() -> Any:
 
     def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         for source, part in wanted.items() if isinstance(instance, dict) else ():
+            _spend(len(instance) // 4)
             for name, value in instance.items():
                 if matches(source, name):
                     yield from validator.descend(value, part, path=name, schema_path=source)
@@ -287,8 +297,11 @@ def _validator_class() -> Any:
 
     def stays(self: Any, **changes: Any) -> Any:
         schema = changes.get("schema", self.schema)
-        if isinstance(schema, dict):
-            _spend(len(schema) // 8)  # Each keyword is looked at, also one that nobody knows.
+        if not isinstance(schema, dict):
+            _spend(2)
+        else:
+            # Each keyword is looked at, also one that nobody knows. Without another it is a step.
+            _spend(len(schema) // 8 + checks.keys().isdisjoint(schema))
             # A `$schema` would choose another class: without the budget, and with patterns on `re`.
             changes["schema"] = {name: part for name, part in schema.items() if name != "$schema"}
         return evolve(self, **changes)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -168,6 +169,86 @@ def test_names_that_become_equal_are_numbered():
     code = "await foreign(a_b={'x': 0}, a_b_={'x': 1}, a_b__2={'x': 2}, a_b__3={'x': 3})"
     assert value_of(tool, code) == {name: {"x": n} for n, name in enumerate(names)}
     assert "c___2999: ForeignC_3000 = ..." in tool.description
+
+
+def test_calls_of_one_turn_leave_room_for_other_work():
+    """Each call of a turn begins in another round of the event loop, so that checking hundreds of them does not hold it."""
+    rounds, seen = [0], []
+
+    @FunctionTool
+    async def note(number: int) -> int:
+        seen.append(rounds[0])
+        return number
+
+    async def count():
+        while True:
+            rounds[0] += 1
+            await asyncio.sleep(0)
+
+    async def main():
+        counting = asyncio.create_task(count())
+        code = "import asyncio\nawait asyncio.gather(*[note(number=n) for n in range(50)])"
+        answer = await code_mode([note])(
+            ToolCall(name="run_code", arguments={"code": code}, id="c")
+        )
+        counting.cancel()
+        return answer
+
+    assert asyncio.run(main()).unwrap()["value"] == [*range(50)]
+    assert len(set(seen)) == 50
+
+
+def test_outcomes_are_copied_beside_the_event_loop():
+    """The values of a program's calls become JSON in a thread, for they may be large."""
+    threads = set()
+
+    class Told:
+        def __str__(self):
+            threads.add(threading.get_ident())
+            return "told"
+
+    @FunctionTool
+    async def tell() -> Any:
+        return [Told()]
+
+    async def main():
+        code = ToolCall(name="run_code", arguments={"code": "await tell()"}, id="c")
+        return await code_mode([tell])(code), threading.get_ident()
+
+    answer, loop = asyncio.run(main())
+    assert answer.unwrap()["value"] == ["told"]
+    assert threads > {loop}
+
+
+def test_a_long_value_is_cut_before_it_is_written():
+    """The model reads the beginning of a long value, and the host does not write the rest of it as JSON."""
+    tool = code_mode([size_of])
+    code = "{'a': ['\\x01' * 8_000_000, 1], 'b': [[2]] * 2_000}"
+    run(tool, "1")
+    tracemalloc.start()
+    try:
+        result = run(tool, code)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    shown = json.loads(result.text)
+    assert shown["value"].startswith('{"a":["\\u0001\\u0001')
+    assert shown["note"] == "The answer was cut: print and return less."
+    assert 14_000 < len(result.text) <= 20_000
+    assert len(result.value["value"]["a"][0]) == 8_000_000
+    assert peak < 110_000_000  # As JSON the value has 48 million characters.
+
+
+def test_the_whole_of_a_short_value_is_shown():
+    """A value whose JSON just fits is shown as it is, and one character more is cut."""
+    tool = code_mode([size_of], limits=CodeLimits(output_chars=1_000))
+    room = 1_000 - len(json.dumps({"printed": "", "value": ""}))
+    fits = run(tool, f"'x' * {room}")
+    long = run(tool, f"'x' * {room + 1}")
+
+    assert json.loads(fits.text) == {"printed": "", "value": "x" * room}
+    assert "note" in json.loads(long.text)
 
 
 def test_a_program_reads_the_answer_and_not_the_data():

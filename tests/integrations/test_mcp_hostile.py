@@ -401,6 +401,30 @@ def test_a_list_of_tools_that_is_too_much_is_refused(kind):
         brought_in([*LISTING, kind], nothing, mode="legacy")
 
 
+def test_a_long_list_of_tools_leaves_room_for_other_work():
+    """The definitions are hashed, and the tools made, one after the other in many rounds of the event loop."""
+
+    def rounds_of(number):
+        rounds = [0]
+
+        async def count():
+            while True:
+                rounds[0] += 1
+                await asyncio.sleep(0)
+
+        async def main():
+            server = serving(lambda: [tool(name=f"t{n}") for n in range(number)])
+            counting = asyncio.create_task(count())
+            async with mcp.connect(server, mode="legacy") as toolset:
+                counting.cancel()
+                return len(toolset)
+
+        assert asyncio.run(main()) == number
+        return rounds[0]
+
+    assert rounds_of(1_000) - rounds_of(1) > 1_900
+
+
 def test_a_definition_that_is_too_large_is_refused_alone():
     """The other tools of the server can be called."""
 
