@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 from typing_extensions import TypedDict
 
+from functool import FunctionTool
+from functool.dialects import openai
 from functool.dialects._subset import violations
 from functool.errors import SchemaError
 from functool.schema.strict import Codec, codec
@@ -149,6 +151,21 @@ def reasons(schema: dict[str, Any], **options: Any) -> list[str]:
 def test_violations_names_the_rule_of_each_place(schema: Any, found: list[str]) -> None:
     """A property outside of the subset is named by its pointer and the rule."""
     assert violations(closed(v=schema)) == [f"#/properties/v: {rule}" for rule in found]
+
+
+def test_losses_say_in_words_what_the_subset_refuses():
+    """A stranger reads a sentence, not the name of a rule."""
+
+    def take(names: dict[str, str], limit: int = 5):
+        return limit
+
+    why = "(rewritten in the strict form)"
+    assert openai.losses(FunctionTool(take, strict=True)) == [
+        f"take: #: every property has to be required, also (limit) {why}",
+        f"take: #/properties/names: an object has to name its properties {why}",
+        f"take: #/properties/names: an object may not take further properties {why}",
+        f"take: #/properties/limit: Azure does not take the keyword default {why}",
+    ]
 
 
 @pytest.mark.parametrize(

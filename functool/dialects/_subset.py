@@ -11,6 +11,33 @@ from functool.schema.subset import AZURE, KEPT, STRUCTURE, TYPES, malformed, mov
 
 _UNREAD = ("patternProperties", "propertyNames")  # They leave the subset whatever they hold.
 
+_SENTENCES = {
+    "root-type": "the root has to be of type object",
+    "root-combinator": "the root has to be one object, not a union or a reference",
+    "ref-siblings": "no other keyword may stand beside $ref",
+    "ref-target": "this $ref leads to no part of the schema",
+    "type-missing": "each part needs a type",
+    "type-unknown": "JSON Schema has no such type",
+    "enum-type": "a choice is not of the type that is named",
+    "properties-missing": "an object has to name its properties",
+    "additional-properties": "an object may not take further properties",
+    "required-incomplete": "every property has to be required, also",
+    "items-missing": "an array has to say what its items are",
+    "items-shape": "items may not be a list; that is the form of older drafts",
+    "boolean-schema": "true and false are not taken as schemas",
+    "malformed": "a keyword has a value that JSON Schema does not allow",
+    "format": "this format is not taken",
+    "pattern-lookaround": "the pattern may not look ahead or behind",
+    **{f"azure-{word}": f"Azure does not take the keyword {word}" for word in AZURE},
+}
+
+
+def explained(violation: str) -> str:
+    """Return a violation with its rule as a sentence. A keyword speaks for itself."""
+    place, _, rule = violation.partition(": ")
+    word, space, names = rule.partition(" ")
+    return f"{place}: {_SENTENCES.get(word, word)}{space}{names}"
+
 
 def violations(schema: Any) -> list[str]:
     """List every place in which a schema leaves the strict subset.
