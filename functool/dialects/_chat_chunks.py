@@ -24,7 +24,7 @@ class ChatChunks:
         kinds: Collection[Any] = (None, "function"),
         no_id: str = "",
     ) -> None:
-        self._expected = expected
+        self.expected = expected
         self._kinds = kinds
         self._no_id = no_id
         self._id: str | None = None
@@ -37,7 +37,7 @@ class ChatChunks:
         choices = get(chunk, "choices")
         error = get(chunk, "error")
         if error is None and not (listed(choices) and all(_has_delta(one) for one in choices)):
-            raise mismatch(self._expected, chunk)
+            raise mismatch(self.expected, chunk)
         id = get(chunk, "id")
         if id and self._id and id != self._id:
             raise mixed_streams("the chunk has the id of another stream")

@@ -14,6 +14,8 @@ _COMPLETE = ("tool_use", "end_turn", "stop_sequence")
 class ConverseEvents:
     """Reads the events of `converse_stream(...)["stream"]`."""
 
+    expected = 'an event of converse_stream(...)["stream"]'
+
     def __init__(self) -> None:
         self._begun = False
         self._open: Written | None = None
@@ -27,7 +29,7 @@ class ConverseEvents:
             return
         read = getattr(self, f"_{kind}", None)
         if read is None and kind != "metadata":
-            raise mismatch('an event of converse_stream(...)["stream"]', event)
+            raise mismatch(self.expected, event)
         if read is not None:
             read(body, reply)
 

@@ -28,6 +28,8 @@ class GeneratedChunks:
     JSON text only at the end of the call, so that such a call is judged when it is complete.
     """
 
+    expected = "a GenerateContentResponse or its dict"
+
     def __init__(self) -> None:
         self._id: str | None = None
         self._open: Written | None = None
@@ -40,7 +42,7 @@ class GeneratedChunks:
         """Read one chunk."""
         known = _NAMES & set(chunk) if isinstance(chunk, Mapping) else hasattr(chunk, "candidates")
         if not known or get(chunk, "choices") is not None:
-            raise mismatch("a GenerateContentResponse or its dict", chunk)
+            raise mismatch(self.expected, chunk)
         id = get(chunk, "response_id", "responseId")
         if id and self._id and id != self._id:
             raise mixed_streams("the chunk has the id of another stream")

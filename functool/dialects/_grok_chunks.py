@@ -10,7 +10,6 @@ from functool.dialects._reply import Reply, mixed_streams
 from functool.dialects._response_events import ResponseEvents
 from functool.dialects._wire import get, listed, mismatch
 
-_EXPECTED = "a chunk of xai_sdk's chat.stream(), a ChatCompletionChunk, an event or a dict"
 # The messages of the SDK number them.
 _REASONS = ("INVALID", "MAX_LEN", "MAX_CONTEXT", "STOP", "TOOL_CALLS", "TIME_LIMIT")
 _COMPLETE = ("STOP", "TOOL_CALLS")
@@ -22,11 +21,13 @@ class GrokChunks:
     `kinds` are the calls that the host runs.
     """
 
+    expected = "a chunk of xai_sdk's chat.stream(), a ChatCompletionChunk, an event or a dict"
+
     def __init__(self, kinds: Collection[Any]) -> None:
         self._kinds = kinds
         self._id: str | None = None
         self._count = 0
-        self._chat = ChatChunks(_EXPECTED, kinds)
+        self._chat = ChatChunks(self.expected, kinds)
         self._events = ResponseEvents()
 
     def read(self, chunk: Any, reply: Reply) -> None:
@@ -40,7 +41,7 @@ class GrokChunks:
             (self._events if is_event else self._chat).read(chunk, reply)
             return
         if isinstance(chunk, str) or any(get(output, "delta") is None for output in outputs):
-            raise mismatch(_EXPECTED, chunk)
+            raise mismatch(self.expected, chunk)
         id = get(proto, "id")
         if id and self._id and id != self._id:
             raise mixed_streams("the chunk has the id of another stream")

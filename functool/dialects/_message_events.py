@@ -14,6 +14,8 @@ _OURS = ("message_", "content_block_", "ping", "error")
 class MessageEvents:
     """Reads the events of a message. Thinking, and tools that run at the provider, say nothing."""
 
+    expected = "an event of a Messages stream or its dict"
+
     def __init__(self) -> None:
         self._begun = False
         self._reason: Any = None
@@ -24,9 +26,9 @@ class MessageEvents:
         """Read one event."""
         kind = get(event, "type")
         if not isinstance(kind, str) or not (self._begun or kind.startswith(_OURS)):
-            raise mismatch("an event of a Messages stream or its dict", event)
+            raise mismatch(self.expected, event)
         if kind.startswith("response.") or get(event, "choices") is not None:
-            raise mismatch("an event of a Messages stream or its dict", event)
+            raise mismatch(self.expected, event)
         if kind == "message_start":
             if self._begun:
                 raise mixed_streams("a second message starts in this stream")

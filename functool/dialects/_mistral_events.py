@@ -8,16 +8,17 @@ from functool.dialects._chat_chunks import ChatChunks, texts_of
 from functool.dialects._reply import Reply, mixed_streams
 from functool.dialects._wire import get, mismatch
 
-_EXPECTED = "an event of chat.stream or of a streamed conversation, or its dict"
 _CONVERSATION = ("conversation.", "message.output.", "function.call.", "tool.", "agent.")
 
 
 class MistralEvents:
     """Reads the events of a completion, or of a conversation with the provider's own tools."""
 
+    expected = "an event of chat.stream or of a streamed conversation, or its dict"
+
     def __init__(self) -> None:
         # "null" is how the SDK spells an id that was not sent.
-        self._chunks = ChatChunks(_EXPECTED, no_id="null")
+        self._chunks = ChatChunks(self.expected, no_id="null")
         self._begun = False
 
     def read(self, event: Any, reply: Reply) -> None:
@@ -28,7 +29,7 @@ class MistralEvents:
             self._chunks.read(body, reply)
             return
         if not isinstance(kind, str) or not kind.startswith((*_CONVERSATION, "UNKNOWN")):
-            raise mismatch(_EXPECTED, body)
+            raise mismatch(self.expected, body)
         if kind == "conversation.response.started":
             if self._begun:
                 raise mixed_streams("a second response starts in this stream")

@@ -122,9 +122,9 @@ class Reply:
         """Return the call of this key, or None."""
         return self._open.get(key)
 
-    def say(self, text: str | None, refusal: bool = False) -> None:
+    def say(self, text: Any, refusal: bool = False) -> None:
         """Add to the text for the user."""
-        if text:
+        if _is_given(text):
             self._check_open()
             self.refusal = self.refusal or refusal
             self._events.append(TextDelta(text))
@@ -144,9 +144,9 @@ class Reply:
                 call.watch = tool.watch()
         return call
 
-    def add(self, call: Written, text: str | None) -> None:
+    def add(self, call: Written, text: Any) -> None:
         """Add to the arguments of a call."""
-        if not text:
+        if not _is_given(text):
             return
         self._check_open()
         if call.ended:
@@ -236,3 +236,14 @@ def _differ(text: str, other: str) -> bool:
         return bool(json.loads(text) != json.loads(other))
     except (ValueError, RecursionError):
         return text != other
+
+
+def _is_given(text: Any) -> bool:
+    """Whether a part of a chunk holds text. What is empty is none.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if text and not isinstance(text, str):
+        raise TypeError(f"a text, not {type(text).__name__}")
+    return bool(text)

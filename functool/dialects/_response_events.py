@@ -13,6 +13,8 @@ _OTHERS = ("error", "keepalive")
 class ResponseEvents:
     """Reads the events of a response. Those of tools that run at the provider say nothing here."""
 
+    expected = "an event of a Responses stream or its dict"
+
     def __init__(self) -> None:
         self._id: str | None = None
         self._number: int | None = None
@@ -22,7 +24,7 @@ class ResponseEvents:
         """Read one event."""
         kind = get(event, "type")
         if not (isinstance(kind, str) and (kind.startswith("response.") or kind in _OTHERS)):
-            raise mismatch("an event of a Responses stream or its dict", event)
+            raise mismatch(self.expected, event)
         self._check(kind, event)
         word = kind.removeprefix("response.")
         if word == "output_text.delta":

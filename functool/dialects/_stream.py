@@ -11,14 +11,20 @@ from functool import Context, ToolCall, ToolResult, Toolset
 from functool.dialects._events import StreamEvent
 from functool.dialects._reply import Reply
 from functool.dialects._turn import Turn
-from functool.dialects._wire import Tools, some
+from functool.dialects._wire import Mismatch, Tools, mismatch, some
 from functool.executors import in_thread
 
 _END: Any = object()
 
 
 class Parser(Protocol):
-    """Reads the chunks of one provider into a `Reply`."""
+    """Reads the chunks of one provider into a `Reply`.
+
+    Attributes:
+        expected: What a chunk is, for an error.
+    """
+
+    expected: str
 
     def read(self, chunk: Any, reply: Reply, /) -> None:
         """Read one chunk.
@@ -55,7 +61,13 @@ class Reader:
         """
         if self._closed:
             raise ValueError("the stream was closed, and here is more of it")
-        self._parser.read(chunk, self._reply)
+        try:
+            self._parser.read(chunk, self._reply)
+        except Mismatch:
+            raise
+        except (TypeError, LookupError, AttributeError) as error:
+            # A part of the chunk has another shape than this provider's.
+            raise mismatch(self._parser.expected, chunk) from error
         # There may be thousands of calls and of chunks, so look only at the calls that changed.
         settled = self._reply.settled()
         if self._turn is not None and (settled or self._reply.ended is not None):

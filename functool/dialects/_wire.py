@@ -258,14 +258,18 @@ def get(node: Any, *names: str) -> Any:
     return None
 
 
-def mismatch(expected: str, given: Any) -> TypeError:
+class Mismatch(TypeError):
+    """Input that a dialect does not read."""
+
+
+def mismatch(expected: str, given: Any) -> Mismatch:
     """Return the error for input that a dialect does not read. It never repeats a value."""
     kind = type(given).__name__
     if isinstance(given, Mapping):
         kind = f"a {kind} with the keys {', '.join(map(str, list(given)[:6]))}"
-    elif get(given, "type") is not None and isinstance(given.type, str):
+    elif isinstance(getattr(given, "type", None), str):
         kind = f"{kind} of type {given.type[:60]!r}"
-    return TypeError(f"expected {expected}, not {kind}")
+    return Mismatch(f"expected {expected}, not {kind}")
 
 
 def listed(value: Any) -> bool:

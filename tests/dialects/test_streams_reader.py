@@ -8,6 +8,8 @@ import threading
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from functool import (
     ArgumentError,
@@ -99,6 +101,41 @@ def test_what_is_no_chunk_is_a_type_error(reader, given):
     with pytest.raises(TypeError, match="^expected "):
         made.feed(given)
     assert made.calls() == []
+
+
+ODD = st.sampled_from([None, 0, 7, 1.5, True, "", "x", [], [7], ["x"], {}, {"x": 1}, [[]], [{}]])
+
+
+def with_odd_part(node: Any, data: st.DataObject) -> Any:
+    """A copy of a chunk in which one part, at any depth, is an odd value."""
+    keys = list(node) if isinstance(node, dict) else range(len(node))
+    if not keys:
+        return data.draw(ODD)
+    key = data.draw(st.sampled_from(keys))
+    deeper = isinstance(node[key], (dict, list)) and data.draw(st.booleans())
+    changed = node.copy()
+    changed[key] = with_odd_part(node[key], data) if deeper else data.draw(ODD)
+    return changed
+
+
+@pytest.mark.parametrize("reader", FOREIGN)
+@pytest.mark.parametrize("with_tools", [False, True])
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_chunk_with_an_odd_part_is_read_or_refused(reader, with_tools, data):
+    """Whatever a chunk holds, it is read, or it is an error that says what was expected."""
+    name = reader if reader in READERS else data.draw(st.sampled_from(["openai_chat", "openai"]))
+    events = READERS[name][1]()
+    made = FOREIGN[reader](toolset() if with_tools else None)
+    odd = data.draw(st.sampled_from(range(len(events))))
+    for number, event in enumerate(events):
+        try:
+            made.feed(with_odd_part(event, data) if number == odd else event)
+        except TypeError as error:
+            assert str(error).startswith("expected ")
+        except ValueError:
+            pass
+    made.calls()
 
 
 @pytest.mark.parametrize("name", READERS)
