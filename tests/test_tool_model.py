@@ -226,6 +226,15 @@ def test_run_may_be_a_method_of_any_kind():
         def run(cls, context: Context):
             return cls.__name__, context.deps
 
+    def decorated(func):
+        return lambda *args: func(*args)
+
+    class Decorated(ToolModel):
+        @decorated
+        def run(self, context: Context):
+            return context.deps
+
+    assert call(Decorated, {}, Context("deps")).value == "deps"
     assert call(Static, {}, Context("deps")).value == "deps"
     assert call(OfClass, {}, Context("deps")).value == ("OfClass", "deps")
 
