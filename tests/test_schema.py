@@ -583,6 +583,20 @@ def test_fields_and_scalars_need_no_steps_of_pydantic(monkeypatch):
     assert asked == ["typed-dict", "model", "model-fields", "model-field", "int", "nullable"]
 
 
+def test_the_lengths_of_texts_from_the_configuration_of_a_model():
+    """The lengths that a model's configuration sets for its texts are described."""
+
+    class Short(BaseModel):
+        model_config = ConfigDict(str_min_length=1, str_max_length=5)
+        name: str
+
+    def take(x: Short) -> Short: ...
+
+    name = {"type": "string", "minLength": 1, "maxLength": 5}
+    assert schema_of(take)["$defs"]["Short"]["properties"]["name"] == name
+    assert FunctionTool(take).schema.output["properties"]["name"] == name
+
+
 @pytest.mark.parametrize("default", [float("nan"), [float("inf")], object(), "\ud800"], ids=ascii)
 def test_a_default_of_a_parameter_that_json_cannot_say_is_left_out(default):
     """A parameter's default that is no JSON, or no valid text, is not published."""

@@ -226,6 +226,15 @@ def test_run_may_be_a_method_of_any_kind():
         def run(cls, context: Context):
             return cls.__name__, context.deps
 
+    def decorated(func):
+        return lambda *args: func(*args)
+
+    class Decorated(ToolModel):
+        @decorated
+        def run(self, context: Context):
+            return context.deps
+
+    assert call(Decorated, {}, Context("deps")).value == "deps"
     assert call(Static, {}, Context("deps")).value == "deps"
     assert call(OfClass, {}, Context("deps")).value == ("OfClass", "deps")
 
@@ -257,6 +266,19 @@ def test_a_models_own_check_is_told_under_the_name_that_was_sent():
 
     refused = "Invalid arguments. howMany: at most a handful"
     assert call(Order, {"howMany": 9}).text == refused
+    assert call(Order, {"howMany": 2}).text == "2"
+
+
+def test_an_alias_that_the_configuration_refuses_in_python():
+    """What the schema names is what a call may send, also with `validate_by_alias=False`."""
+
+    class Order(ToolModel, validate_by_alias=False, validate_by_name=True):
+        count: int = Field(alias="howMany")
+
+        def run(self):
+            return self.count
+
+    assert [*Order.input_schema()["properties"]] == ["howMany"]
     assert call(Order, {"howMany": 2}).text == "2"
 
 
