@@ -236,12 +236,11 @@ async def deliver_last(work: Coroutine[Any, Any, None]) -> None:
         (await run_for(work, GRACE_SECONDS, "final events", [])).cancel()
 
 
-def failure_or_raise(error: BaseException) -> Exception:
+def failure_or_raise(error: Exception | asyncio.CancelledError) -> Exception:
     """Return the exception if it may become a failed result, else raise it again.
 
     Raises:
-        BaseException: It must leave the call: a tripwire, a cancellation from outside, or an
-            exception that is not an `Exception`.
+        BaseException: It must leave the call: a tripwire, or a cancellation from outside.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
@@ -250,8 +249,6 @@ def failure_or_raise(error: BaseException) -> Exception:
         stray = ToolError("The tool cancelled itself.")
         stray.__cause__ = error
         return stray
-    if not isinstance(error, Exception):
-        raise error
     if tripwire := Tripwire.inside(error):  # A `TaskGroup` raises a group of exceptions.
         raise tripwire
     return error

@@ -1187,6 +1187,12 @@ def test_true_is_none_of_the_numbers_among_choices(annotation, one):
     assert received == one and type(received) is type(one)
 
 
+def test_false_is_not_the_zero_among_choices():
+    """`false` is refused where 0 is one choice of several kinds."""
+    assert send(Literal[0, "a"], {"x": False}).type == "ArgumentError"
+    assert send(Literal[0, "a"], {"x": 0}) == 0
+
+
 def test_true_is_a_choice_where_it_is_listed():
     """A boolean among the choices is taken as itself."""
     assert send(Literal[2, True, "a"], {"x": True}) is True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
 
@@ -17,7 +18,8 @@ from typing_extensions import TypedDict
 
 from functool.dialects._subset import in_words, violations
 from functool.errors import SchemaError
-from functool.schema.shapes import TooMuchWork
+from functool.schema.shapes import TooMuchWork, tags_of
+from functool.schema.steps import Form, decode_union
 from functool.schema.strict import Codec, codec
 from tests.schemas import (
     BOOL,
@@ -1538,3 +1540,29 @@ def test_decoding_takes_a_limited_number_of_steps() -> None:
     assert made.decode(sent, 100_000) == made.decode(sent) == sent
     with pytest.raises(TooMuchWork):
         made.decode({"x": [{"a": i} for i in range(100)]}, 500)
+
+
+def test_a_union_decodes_a_value_only_as_the_member_with_its_tag() -> None:
+    """All members were tried. In 300 kB of a tree that took more than two seconds."""
+    asked: list[str] = []
+
+    def form(tag: str) -> Form:
+        def decode(value: Any, memo: Any) -> Any:
+            asked.append(tag)
+            return {name: item for name, item in value.items() if item is not None}
+
+        return Form({}, decode)
+
+    tags = ("a", "b", "c")
+    members = [obj(k={"const": tag}, n=INT, required=["k"]) for tag in tags]
+    forms = [form(tag) for tag in tags]
+    decode = partial(decode_union, members, forms, [tags_of(member) for member in members], {})
+
+    assert decode({"k": "b", "n": None}, {}) == {"k": "b"}
+    assert asked == ["b"]
+    assert decode({"k": "c", "n": "wrong", "z": None}, {}) == {"k": "c", "n": "wrong"}
+    assert asked == ["b", "c", "c"]
+    assert decode({"k": None, "n": "wrong"}, {}) == {"k": None, "n": "wrong"}
+    assert asked[3:] == ["a", "b", "c"]
+    assert decode({"k": "z", "n": None}, {}) == {"k": "z", "n": None}
+    assert len(asked) == 6

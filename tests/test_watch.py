@@ -251,6 +251,14 @@ class Pair:
     two: Letter = "a"
 
 
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
 @pytest.mark.parametrize(
     ("kind", "so_far"),
     [
@@ -267,6 +275,7 @@ class Pair:
         (list[Named], '[{"name": "a", "more"'),
         (list[Pair], '[{"one": "a", "two": "b"}'),
         (RootModel[list[Letter]], '["b'),
+        (Annotated[Cat | Dog, Field(discriminator="kind")], "["),
         (Annotated[list[Letter], AfterValidator(sorted)], '["b'),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

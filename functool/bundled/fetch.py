@@ -35,6 +35,7 @@ from functool.bundled.http_body import (
 )
 from functool.bundled.outbound import REDIRECTS, Outbound, target
 from functool.bundled.retry_after import retry_seconds, waited
+from functool.executors import in_thread
 
 # Only the converting process imports the converter, from the directory where it is installed now.
 CONVERTER = find_spec("html_to_markdown")
@@ -146,10 +147,11 @@ async def load(outbound: Outbound, text: str, max_bytes: int) -> Page:
 
 
 async def _content(page: Page, limit: int) -> Content | str:
+    # In a thread, because some charsets take seconds.
     if media_type(page.content_type) in HTML:
-        return await _markdown(text_of(page.body, page.content_type), limit)
+        return await _markdown(await in_thread(text_of, page.body, page.content_type), limit)
     name = page.url.partition("?")[0].rsplit("/", 1)[-1]
-    return content_of(page.body, page.content_type, name)
+    return await in_thread(content_of, page.body, page.content_type, name)
 
 
 async def _markdown(html: str, limit: int) -> str:

@@ -41,6 +41,7 @@ from functool.bundled.openapi_operation import (
 )
 from functool.bundled.openapi_request import UnsafeValue, prepare
 from functool.bundled.openapi_wire import Answer, Client, Wire
+from functool.executors import in_thread
 
 __all__ = [
     "OpenAPITool",
@@ -133,7 +134,7 @@ class OpenAPITool(Tool):
             "media_type": media_type(answer.content_type),
             "size": len(answer.body),
         }
-        shown = _shown(answer)
+        shown = await in_thread(_shown, answer)  # Large JSON, and some charsets, take a second.
         if answer.status >= 300:
             return http_error(answer.status, shown, metadata, answer.retry_after)
         return ToolResult.of(shown, metadata=metadata)

@@ -137,9 +137,11 @@ class _Copy:
             each["title"] = _text(str(named or "any value"), 80)
         made["oneOf"] = copied
 
-    def _resolved(self, given: Any) -> Mapping[str, Any] | None:
-        """Return the schema that a part refers to, or None if there is none or a circle."""
-        seen = 0
+    def _resolved(self, given: Any, seen: int = 0) -> Mapping[str, Any] | None:
+        """Return the schema that a part refers to, or None if there is none or a circle.
+
+        `seen` is how many references have led here.
+        """
         while isinstance(given, Mapping) and isinstance(given.get("$ref"), str):
             target: Any = self._root
             seen += 1
@@ -156,7 +158,7 @@ class _Copy:
             return None
         if isinstance(given.get("allOf"), list) and len(given["allOf"]) == 1:
             rest = {key: value for key, value in given.items() if key != "allOf"}
-            inner = self._resolved(given["allOf"][0])
+            inner = self._resolved(given["allOf"][0], seen)
             return None if inner is None else {**inner, **rest}
         return given
 

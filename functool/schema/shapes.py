@@ -110,7 +110,7 @@ def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
     key = (id(schema), id(value))
     if key in memo:
         return bool(memo[key][0])
-    node = resolved(root, schema)
+    node = resolved(root, schema) if isinstance(schema, dict) and "$ref" in schema else schema
     # The answer until the end, for a reference that leads back to itself.
     memo[key] = (node is True, value)
     if not isinstance(node, dict) or not _is_alike(node, value):
@@ -154,14 +154,10 @@ def _parts(schema: Mapping[str, Any], value: Any, root: Any) -> Iterator[tuple[A
         yield from ((part_at(schema, key, root), item) for key, item in entries(value))
 
 
-def has_tags(schema: Any, value: Any, root: Any) -> bool:
-    """Whether a value has all constants of a schema, such as the tag of a union member."""
-    schema = resolved(root, schema)
-    if not isinstance(schema, dict) or not isinstance(value, dict):
-        return False
-    fields = schema.get("properties", {}).items()
-    tags = {name: f["const"] for name, f in fields if isinstance(f, dict) and "const" in f}
-    return bool(tags) and all(value.get(name, UNSET) == tag for name, tag in tags.items())
+def tags_of(schema: Any) -> dict[str, Any]:
+    """Return the constants of a schema's properties, such as the tag of a union member."""
+    fields = schema.get("properties", {}).items() if isinstance(schema, dict) else ()
+    return {name: f["const"] for name, f in fields if isinstance(f, dict) and "const" in f}
 
 
 def samples(

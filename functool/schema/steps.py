@@ -13,7 +13,7 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from functool.schema.json_schema import UNSET
-from functool.schema.shapes import CountingMemo, Memo, default_of, fits, has_tags, samples
+from functool.schema.shapes import CountingMemo, Memo, default_of, fits, samples
 from functool.schema.subset import text, without
 
 _PAIR = {"key", "value"}
@@ -118,9 +118,14 @@ def decode_reference(forms: Mapping[str, Form], ref: str, value: Any, memo: Memo
 
 
 def decode_union(
-    members: Sequence[Any], forms: Sequence[Form], root: Any, value: Any, memo: Memo
+    members: Sequence[Any],
+    forms: Sequence[Form],
+    tags: Sequence[Mapping[str, Any]],
+    root: Any,
+    value: Any,
+    memo: Memo,
 ) -> Any:
-    """Decode a union.
+    """Decode a union, whose members have these `tags`.
 
     If a value fits a member in plain form, it is not changed. Otherwise the first member decodes it
     whose schema fits the decoded value.
@@ -128,24 +133,35 @@ def decode_union(
     key = (id(forms), id(value))
     if key not in memo:
         memo[key] = (value, value)
+        if isinstance(memo, CountingMemo):
+            memo.spend(len(tags) // 4)
         is_scalar = not isinstance(value, (dict, list))
-        if not (is_scalar or any(fits(member, value, root, memo) for member in members)):
-            memo[key] = (_read_as(members, forms, root, value, memo), value)
+        likely = [i for i, tag in enumerate(tags) if is_scalar or not _contradicts(tag, value)]
+        if not (is_scalar or any(fits(members[i], value, root, memo) for i in likely)):
+            for i in likely:
+                step = forms[i].decode
+                plain = step(value, memo) if step else value
+                if fits(members[i], plain, root, memo):
+                    memo[key] = (plain, value)
+                    return plain
+            # No member fits. Decode by the tag, so that validation finds only the actual mistake.
+            for i in likely:
+                step = forms[i].decode
+                if (
+                    step
+                    and tags[i]
+                    and isinstance(value, dict)
+                    and tags[i].items() <= value.items()
+                ):
+                    memo[key] = (step(value, memo), value)
+                    break
     return memo[key][0]
 
 
-def _read_as(
-    members: Sequence[Any], forms: Sequence[Form], root: Any, value: Any, memo: Memo
-) -> Any:
-    for member, form in zip(members, forms, strict=True):
-        plain = form.decode(value, memo) if form.decode else value
-        if fits(member, plain, root, memo):
-            return plain
-    # No member fits. Decode by the tag, so that validation finds only the actual mistake.
-    for member, form in zip(members, forms, strict=True):
-        if form.decode and has_tags(member, value, root):
-            return form.decode(value, memo)
-    return value
+def _contradicts(tags: Mapping[str, Any], value: Any) -> bool:
+    """Whether a value has another tag than a member. Null may stand for a tag that is left out."""
+    given = value if isinstance(value, dict) else {}
+    return any(given.get(name) not in (None, tag) for name, tag in tags.items())
 
 
 def is_ambiguous(

@@ -225,7 +225,9 @@ class _Reader:
         decode = next((form.decode for form in forms if form.decode), None)
         nested = sum(f.strict.get("type", "object") in ("object", "array") for f in forms)
         if decode and nested > 1:
-            decode = partial(steps.decode_union, members, forms, self.root)
+            plain = [resolved(self.root, member) for member in members]
+            tags = [shapes.tags_of(member) for member in plain]
+            decode = partial(steps.decode_union, plain, forms, tags, self.root)
             self.unions.append((path, forms, decode))
         return Form(strict, decode)
 

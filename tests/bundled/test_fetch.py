@@ -20,6 +20,7 @@ import pytest
 import trustme
 
 from functool import DefinitionError, FileContent, ImageContent, ToolCall, Toolset
+from functool.bundled import fetch as fetch_module
 from functool.bundled.addresses import Reach
 from functool.bundled.fetch import fetch_tool, tool_over
 from functool.bundled.outbound import Outbound
@@ -492,6 +493,23 @@ def test_text_is_decoded_as_it_says(server, kind, body, text):
     server.reply("/", body, kind)
 
     assert fetch(server.url).value == text
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "text/html"])
+def test_a_page_is_decoded_beside_the_event_loop(server, monkeypatch, kind):
+    """The body is decoded in another thread, because some charsets take a second for a large page."""
+    threads = []
+
+    def decode(body, *more):
+        threads.append(threading.current_thread())
+        return "decoded"
+
+    monkeypatch.setattr(fetch_module, "text_of", decode)
+    monkeypatch.setattr(fetch_module, "content_of", decode)
+    server.reply("/", "text", kind)
+
+    assert fetch(server.url).value == "decoded"
+    assert threads and threading.main_thread() not in threads
 
 
 def test_images_and_files_arrive_as_such(server):

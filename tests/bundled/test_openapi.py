@@ -11,6 +11,7 @@ import os
 import posixpath
 import subprocess
 import sys
+import threading
 import urllib.request
 from pathlib import Path
 from urllib.parse import unquote
@@ -22,7 +23,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from functool import DefinitionError, ImageContent, ToolCall
-from functool.bundled import openapi_operation, openapi_wire
+from functool.bundled import openapi, openapi_operation, openapi_wire
 from functool.bundled.openapi import OpenAPITool, openapi_tools, pin
 from functool.bundled.openapi_document import read
 from functool.bundled.openapi_operation import operations
@@ -850,6 +851,23 @@ def test_descriptions_are_bounded():
 
     assert len(tool.description) == 2_000
     assert len(tool.schema.parameters["properties"]["q"]["description"]) == 2_000
+
+
+def test_an_answer_is_decoded_beside_the_event_loop(monkeypatch):
+    """The body is decoded in another thread, because some charsets take a second for a large answer."""
+    threads = []
+
+    def decode(body, kind):
+        threads.append(threading.current_thread())
+        return "decoded"
+
+    monkeypatch.setattr(openapi, "content_of", decode)
+    text = httpx2.Response(200, text="text", headers={"content-type": "text/plain"})
+    client = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda request: text))
+    result = call_through(client, document(get()), base_url="https://api.example.com")
+
+    assert result.value == "decoded"
+    assert threads and threading.main_thread() not in threads
 
 
 @pytest.mark.parametrize("kind", ["text/plain\nX-Evil: 1", "text/plain; a=é"])

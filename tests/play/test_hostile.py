@@ -172,6 +172,10 @@ def test_only_known_keywords_pass():
 
 def test_schemas_without_end():
     """References that go in circles, deep and wide schemas end in a form of bounded size."""
+    inward = {
+        "properties": {"a": {"$ref": "#/$defs/A"}},
+        "$defs": {"A": {"allOf": [{"$ref": "#/$defs/A"}]}},
+    }
     circle = {
         "$ref": "#/$defs/a",
         "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
@@ -186,6 +190,7 @@ def test_schemas_without_end():
         return 1 + max((depth(each) for each in part.get("properties", {}).values()), default=0)
 
     assert form_schema(circle)["options"] == {"functool": "json"}
+    assert form_schema(inward)["properties"]["a"]["options"] == {"functool": "json"}
     assert size(form_schema(node)) <= 2 ** (DEPTH + 1)
     assert depth(form_schema(node)) == DEPTH + 1
     marked = [p for p in form_schema(wide)["properties"].values() if p.get("readOnly")]
