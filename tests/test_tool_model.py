@@ -269,19 +269,6 @@ def test_a_models_own_check_is_told_under_the_name_that_was_sent():
     assert call(Order, {"howMany": 2}).text == "2"
 
 
-def test_an_alias_that_the_configuration_refuses_in_python():
-    """What the schema names is what a call may send, also with `validate_by_alias=False`."""
-
-    class Order(ToolModel, validate_by_alias=False, validate_by_name=True):
-        count: int = Field(alias="howMany")
-
-        def run(self):
-            return self.count
-
-    assert [*Order.input_schema()["properties"]] == ["howMany"]
-    assert call(Order, {"howMany": 2}).text == "2"
-
-
 def test_a_default_is_not_validated_as_in_pydantic():
     """A call that leaves the field out runs, as an instance without it does."""
 
