@@ -122,7 +122,7 @@ ENGINES = [
     ),
     Engine(
         "a time limit that really ends a sync body, or a body that may crash",
-        "`ProcessExecutor`",
+        "[`ProcessExecutor`](reliability.md#processes)",
         "an error result; other calls go on",
         "the call is lost",
         "runs again",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from math import inf
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -14,6 +15,7 @@ from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline
+from functool.generators import exhaust_async
 from functool.guardrails.asking import callables
 from functool.schema.callables import at_caller, run_kind
 from functool.schema.subset import closed
@@ -113,11 +115,7 @@ class AgentTool(Tool):
             outcome = await _call_runner(_method_of(self.agent) or self.agent, text)
         if not hasattr(outcome, "__anext__"):
             return outcome
-        last = None
-        async with aclosing(outcome) as steps:
-            async for last in steps:
-                context.emit("tool:progress", value=last)
-        return last
+        return await exhaust_async(outcome, context, most=inf)
 
     async def _result_of_run(self, outcome: Any) -> ToolResult:
         given = outcome if isinstance(outcome, ToolResult) else None

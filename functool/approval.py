@@ -63,10 +63,8 @@ class ApprovalRequest:
         sources: Mapping[str, Iterable[str]] | None = None,
     ) -> "ApprovalRequest":
         """Return a new request with a copy of the arguments, and compute its digest."""
-        copied = deepcopy(dict(arguments))
-        request = cls(
-            tool=tool, definition=definition, arguments=copied, call_id=call_id, digest=""
-        )
+        request = cls(tool=tool, definition=definition, arguments={}, call_id=call_id, digest="")
+        request.arguments = deepcopy(dict(arguments))
         request.sources = {place: list(names) for place, names in (sources or {}).items()}
         request.digest = request._computed()
         return request
@@ -232,10 +230,9 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(arguments, Mapping):
         raise TypeError(f"arguments must be a mapping, not {type(arguments).__name__}")
     try:
-        copy = json.loads(json.dumps(dict(arguments), allow_nan=False))
+        copy: dict[str, Any] = json.loads(json.dumps(dict(arguments), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"arguments must hold JSON values: {error}") from error
-    assert isinstance(copy, dict)
     return copy
 
 

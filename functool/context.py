@@ -248,7 +248,7 @@ class Context(Generic[Deps]):
             expires_in: Seconds from now.
 
         Raises:
-            TypeError: `arguments` is not a mapping.
+            TypeError: `request` is no `ApprovalRequest`, or `arguments` is not a mapping.
             ValueError: The request does not match its digest because it was changed, the arguments
                 are not JSON, or `expires_in` is not a positive number.
         """
@@ -262,6 +262,7 @@ class Context(Generic[Deps]):
         """Refuse the call of `request` once; the model reads `reason`.
 
         Raises:
+            TypeError: `request` is no `ApprovalRequest`.
             ValueError: The request does not match its digest because it was changed.
         """
         self._answer(request, float("inf"), Decision(approved=False, reason=reason))
@@ -313,6 +314,9 @@ class Context(Generic[Deps]):
         return None
 
     def _answer(self, request: ApprovalRequest, expires: float, decision: Decision) -> None:
+        if not isinstance(request, ApprovalRequest):
+            given, where = type(request).__name__, 'result.metadata["approval"]'
+            raise TypeError(f"expected an ApprovalRequest, as in {where}, not {given}")
         if not request.matches_itself:
             wrong = "it was changed after it was made"
             raise ValueError(f"the request does not match its own digest: {wrong}")

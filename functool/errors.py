@@ -15,8 +15,8 @@ FunctoolError
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     If there are many, those of a similar length with the same pairs of letters are compared. A
     foreign schema may have 100,000.
     """
+    from difflib import get_close_matches
+
     name, known = name[:64], [*known]
     if len(known) > MAX_COMPARED:
         pairs = {name[i : i + 2] for i in range(len(name) - 1)}
@@ -46,6 +48,10 @@ def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
 
 class FunctoolError(Exception):
     """The base class of every exception that functool defines."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default, pickle passes the message to `__init__`, which may take other arguments.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class DefinitionError(FunctoolError):
@@ -60,10 +66,7 @@ class SchemaError(DefinitionError):
 
     def __init__(self, message: str, reasons: Sequence[str] = ()) -> None:
         self.reasons: tuple[str, ...] = tuple(reasons) or (message,)
-        super().__init__(message, self.reasons)
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+        super().__init__(message)
 
 
 class ToolError(FunctoolError):
@@ -90,9 +93,6 @@ class ArgumentError(ToolError):
             problems = [{"path": "", "expected": problems}]
         self.problems: tuple[Mapping[str, Any], ...] = tuple(problems)
         super().__init__(_problem_text(self.problems))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.problems,)
 
 
 class GuardrailError(ToolError):
@@ -129,9 +129,6 @@ class ApprovalRequired(GuardrailError):
         """Return the error for a call that nobody has approved or refused yet."""
         return cls(f"The call of {request.tool} needs a person's approval first.", request)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.request)
-
 
 class ToolTimeoutError(ToolError):
     """A call took longer than its time limit. `still_running`: its body may still be running."""
@@ -151,9 +148,6 @@ class UnknownToolError(ToolError):
         if close := close_names(str(name), self.choices, 3):
             known = f" Did you mean {' or '.join(map(repr, close))}?"
         super().__init__(f"There is no tool named {str(name)[:64]!r}.{known}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.choices)
 
 
 class ToolDisabledError(ToolError):
@@ -175,6 +169,14 @@ class Tripwire(FunctoolError):
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
         self.results: list[Any] = []
+
+    @classmethod
+    def inside(cls, error: BaseException) -> Tripwire | None:
+        """Return an exception that is a tripwire, or the first one in a group; None without one."""
+        found = error.subgroup(cls) if isinstance(error, BaseExceptionGroup) else error
+        while isinstance(found, BaseExceptionGroup):
+            found = found.exceptions[0]
+        return found if isinstance(found, cls) else None
 
 
 def _problem_text(problems: Sequence[Mapping[str, Any]]) -> str:

@@ -115,7 +115,7 @@ def retrying(
                 return await value if inspect.isawaitable(value) else value
             except kinds as error:
                 task = asyncio.current_task()
-                stopped = once or isinstance(error, Tripwire) or (task and task.cancelling())
+                stopped = once or Tripwire.inside(error) or (task and task.cancelling())
                 if stopped or attempt == attempts:
                     raise
                 seconds = seconds_after(attempt, error)
@@ -250,8 +250,10 @@ def failure_or_raise(error: BaseException) -> Exception:
         stray = ToolError("The tool cancelled itself.")
         stray.__cause__ = error
         return stray
-    if isinstance(error, Tripwire) or not isinstance(error, Exception):
+    if not isinstance(error, Exception):
         raise error
+    if tripwire := Tripwire.inside(error):  # A `TaskGroup` raises a group of exceptions.
+        raise tripwire
     return error
 
 

@@ -136,7 +136,7 @@ class FunctionTool(Tool, Generic[P, R]):
         self._published: ToolSchema | None = None
         try:
             self._set_options(inferred_name(inner) if name is None else name, options)
-            sync = run_kind(inner) in ("function", "generator")
+            sync = run_kind(inner) == "function"
             own = checked_executor(executor)
             self._executor: Executor | None = own or (in_thread if sync else None)
             self._parts: FunctionSchema | None = None

@@ -31,19 +31,21 @@ def exhaust(items: Generator[Any, Any, Any], context: Context[Any]) -> Any:
     raise ToolError(f"The tool yielded {MAX_YIELDS} times and was closed.")
 
 
-async def exhaust_async(items: AsyncGenerator[Any, Any], context: Context[Any]) -> Any:
+async def exhaust_async(
+    items: AsyncGenerator[Any, Any], context: Context[Any], most: float = MAX_YIELDS
+) -> Any:
     """Run an async generator to its end, and return its last item. Send each item as progress.
 
     Raises:
-        ToolError: The generator has yielded 10,000 times, and was closed.
+        ToolError: The generator has yielded `most` times, and was closed.
     """
     last, count = None, 0
     try:
         async for last in items:
             context.emit("tool:progress", value=last)
             count += 1
-            if count >= MAX_YIELDS:
-                raise ToolError(f"The tool yielded {MAX_YIELDS} times and was closed.")
+            if count >= most:
+                raise ToolError(f"The tool yielded {most} times and was closed.")
     finally:
         await items.aclose()
     return last

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from inspect import signature
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from functool.call import ToolResult
 from functool.context import Context
-from functool.errors import DefinitionError
+from functool.errors import DefinitionError, close_names
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail
 
 T = TypeVar("T")
@@ -83,7 +82,7 @@ def refuse_unknown(given: Iterable[str], kind: type) -> None:
         passed = [vars(base).get("__init__") for base in kind.__mro__[:-1]]
         taken = {n for init in passed if init for n in signature(init).parameters}
         known = sorted({*ToolOptions.__annotations__, *taken} - {"self", "options", name})
-        close = get_close_matches(name, known, n=1)
+        close = close_names(name, known)
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
         raise DefinitionError(f"there is no option {name!r}; {hint}")
 

@@ -425,5 +425,5 @@ def hide_errors(error: Exception, context: Context[Any]) -> str | None:
     """
     if isinstance(error, ToolError):
         return None
-    logger.error("a tool failed", exc_info=error)
+    logger.error("the tool %s failed", getattr(context.schema, "name", "?"), exc_info=error)
     return "The tool failed unexpectedly."

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Generic, Protocol, cast, overload
+from typing import Annotated, Any, Generic, Protocol, overload
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 from typing_extensions import TypeVar, Unpack
 
 from functool.binding.problems import problems_of
@@ -114,10 +114,17 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
         return cls.tool().schema.plain
 
     def _call_run(self, context: Context[Any]) -> Any:
-        taken = list(inspect.signature(self.run).parameters.values())[:1]
+        func = getattr(self.run, "__func__", self.run)
+        taken = _first_parameter(func, int(func is not self.run))
         if taken and taken[0].kind is taken[0].KEYWORD_ONLY:
             return self.run(**{taken[0].name: context})
         return self.run(context) if taken else self.run()
+
+
+@lru_cache(maxsize=256)
+def _first_parameter(func: Any, place: int) -> list[inspect.Parameter]:
+    """Return the parameter at `place`, which is the first one after `self` for a method."""
+    return list(inspect.signature(func).parameters.values())[place : place + 1]
 
 
 def _body_of(model: type[ToolModel]) -> Any:
@@ -133,20 +140,24 @@ def _body_of(model: type[ToolModel]) -> Any:
 def _instance_of(model: type[ToolModel], call: ToolCall) -> ToolModel:
     """Make an instance from a call. The validators of the model see what was sent."""
     assert isinstance(call.arguments, Mapping)
-    wires = {name: field.validation_alias for name, field in model.model_fields.items()}
     # Use the names that were sent, the aliases, so that errors name what the model has sent.
-    sent = {w if isinstance(w := wires[n], str) else n: v for n, v in call.arguments.items()}
+    sent: Any = _tool_of(model).sent_form(call.arguments)
     try:
-        instance = _validator(model).validate_json(json.dumps(sent), by_alias=True, by_name=True)
-        return cast(ToolModel, instance)
+        instance: ToolModel = _validator(model)(to_json(sent), by_name=True)
     except ValidationError as error:
         raise ArgumentError(problems_of(error, sent, model.input_schema())) from None
+    return instance
+
+
+@lru_cache(maxsize=256)
+def _tool_of(model: type[ToolModel]) -> Tool:
+    return model.tool()
 
 
 @lru_cache(maxsize=256)
 def _validator(model: type[ToolModel]) -> Any:
-    """Return a validator that agrees with the published schema of a model."""
-    return compiled(core_of(model, model.__name__))
+    """Return a function that validates JSON as the published schema of a model says."""
+    return compiled(core_of(model, model.__name__)).validate_json
 
 
 def _to_return_value(outcome: Any) -> Any:

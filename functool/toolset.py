@@ -27,7 +27,6 @@ from functool.tool import Tool
 from functool.wrapper_tool import WrapperTool
 
 T = TypeVar("T")
-_NONE_BEGUN: Mapping[int, Awaitable[ToolResult]] = {}
 logger: logging.Logger = logging.getLogger("functool")
 
 
@@ -118,7 +117,7 @@ class Toolset(Mapping[str, Tool]):
         calls: Iterable[ToolCall],
         context: Context[Any] | None = None,
         *,
-        begun: Mapping[int, Awaitable[ToolResult]] = _NONE_BEGUN,
+        begun: Mapping[int, Awaitable[ToolResult]] = {},
         gate: asyncio.Semaphore | None = None,
     ) -> list[ToolResult]:
         """Answer all calls of a turn and return the results in the same order.
@@ -236,7 +235,7 @@ class Toolset(Mapping[str, Tool]):
 def _no_tool(given: Any) -> DefinitionError:
     """Return the error for an item of a toolset that is not a tool."""
     if isinstance(given, type):
-        remedy = "it is a class, make a tool with it"
+        remedy = "it is a class, make a tool with it (a ToolModel's .tool() does)"
     elif isinstance(getattr(given, "__func__", None), Tool):  # Since Python 3.13.
         remedy = "write @FunctionTool above @classmethod"
     else:

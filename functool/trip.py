@@ -6,8 +6,8 @@ tool without hooks and guardrails often needs neither.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from functool.binding.door import Binder
@@ -25,9 +25,8 @@ from functool.call import (
 from functool.context import Context
 from functool.errors import ArgumentError, DefinitionError
 from functool.guardrails.asking import ask, await_answer, refuse_changed, with_matching_value
-from functool.guardrails.sources import remember, wanted_results
+from functool.guardrails.sources import has_sources, placed, remember, wanted_results
 
-logger: logging.Logger = logging.getLogger("functool")
 _UNBOUND: Any = object()
 
 
@@ -84,6 +83,10 @@ class Trip:
         if self._call is None:
             canonical = self.binder.canonical(self.sent.arguments, self.values)
             self._call = with_arguments(self.sent, canonical)
+            if self.sent.metadata and has_sources(self.sent):
+                names: Any = self.binder.sent_form({name: name for name in canonical})
+                known = self.tool.schema.plain.get("properties", ())
+                self._call.metadata = placed(self.sent, names, known)
         return self._call
 
     @property
@@ -188,13 +191,14 @@ class Trip:
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
         """Add the call's id and metadata to a result: guardrail actions, labels, a decision."""
-        if wanted_results and self._context is not None:
-            self._remember(result, untrusted)
         metadata = result.metadata
         if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
             self.label(result)
         if self.made_view is not None and self.made_view.inner_sources:
             self.labels += tuple(self.made_view.inner_sources)
+        if wanted_results and self._context is not None and not (untrusted or self.labels):
+            with suppress(Exception):  # The author's value may raise anything.
+                remember(self.context, result, self.call)
         notes = self.made_view is not None and self.made_view.noted
         has_any = untrusted or notes or self.record or self.labels or self.sent.metadata
         if has_any and (new := self._call_metadata(untrusted)):
@@ -217,16 +221,6 @@ class Trip:
         if decision := notes.get("decision") or given.get("decision"):
             metadata["decision"] = decision
         return metadata
-
-    def _remember(self, result: ToolResult, untrusted: bool) -> None:
-        """Store a trusted tool's result for the guardrail `trusted_only`."""
-        metadata = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
-        if untrusted or metadata.get("sources"):
-            return
-        try:
-            remember(self.context, result, self.call.arguments)
-        except Exception:  # The author's value may raise anything. Then it stays unknown.
-            logger.debug("a result of %s could not be remembered", self.tool.name, exc_info=True)
 
 
 def _labels_of(metadata: Mapping[str, Any]) -> list[Any]:

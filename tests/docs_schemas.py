@@ -21,20 +21,22 @@ PAGE = Path(__file__).parent.parent / "docs" / "schemas.md"
 INTRODUCTION = """\
 # What a Python type becomes
 
-This page is written by `python -m tests.docs_schemas`, and a test keeps it true.
+The table shows what a model is told of a parameter, for each type and each form of the schema.
 
-Each row is the schema of one argument, `value`, of that type. *plain* is `tool.schema.plain`, the neutral one; *strict* is
-`tool.schema.parameters` of a tool made with `strict=True`. The others are what a dialect publishes, and one row stands for all that publish the
-same. Where a provider lacks a keyword it moves into the description: the tool enforces it all the same, and the dialect's
-`losses(tool)` names it. A tool takes a call in its plain form, and one made with `strict=True` in any of these forms.
+- *plain* is `tool.schema.plain`. *strict* is `tool.schema.parameters` of a tool made with `strict=True`.
+- A name such as `openai` is what that dialect publishes, and `openai strict` what it publishes of a tool with `strict=True`. One row stands for all
+  forms that are the same, and *all others* for those without a row of their own.
+- `openai` stands for `openai_chat` too. `deepseek`, `groq` and `cohere` publish what `openai` does. They write out references inside of unions, and say in
+  words what the server does not read.
+- `gemini` is the field `parameters_json_schema`, and `gemini (parameters)` the older one.
 
-`openai` stands for `openai_chat` too. `gemini` is its field `parameters_json_schema`, `gemini (parameters)` the older one. A dialect's
-*strict* form is what it publishes of a tool with `strict=True`.
+Where a provider lacks a keyword, the keyword moves into the description. The tool enforces it all the same, and the dialect's `losses(tool)` names it. A
+tool takes a call in its plain form, and one made with `strict=True` in any of these forms.
 
 A dataclass, TypedDict or model that does not set its own `extra` says `additionalProperties: false`, and a call with an unknown name in it is
-refused. `deepseek`, `groq` and `cohere` publish what `openai` does, with references inside of unions written out, and in words what the server
-does not read. A model with an
-`__init__` of its own is given every name that was sent, and decides for itself.
+refused. A model with an `__init__` of its own is given every name that was sent, and decides for itself.
+
+`python -m tests.docs_schemas` writes this page, and a test keeps it true.
 """
 
 

@@ -28,6 +28,7 @@ from functool import (
 )
 from functool.agent_tool import MAX_DEPTH
 from functool.dialects._subset import violations
+from functool.generators import MAX_YIELDS
 from functool.guardrails import require_approval
 from tests.support import ask, call, heard
 
@@ -448,6 +449,16 @@ def test_streamed_events_are_progress() -> None:
         ("tool:progress", "expert", "c1")
     ] * 2
     assert log.events[0].data == {"value": "thinking"}
+
+
+def test_an_agent_may_send_more_events_than_a_generator_may_yield() -> None:
+    """The limit of 10,000 yields is for functions: an agent sends an event for each token."""
+
+    async def agent(text: str):
+        for number in range(MAX_YIELDS + 1):
+            yield number
+
+    assert ask(expert(agent)).value == MAX_YIELDS
 
 
 def test_progress_of_the_runner() -> None:

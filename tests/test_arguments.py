@@ -9,6 +9,7 @@ import json
 import math
 import uuid
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union
@@ -906,6 +907,7 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
         (int | list[int], "a", "x: expected an integer, or a list"),
         (None, 1, "x: expected null"),
         (AwareDatetime, "2020-01-01T00:00", "x: should have timezone info"),
+        (datetime.date, "31.1.26", "x: expected a valid date or datetime, as ISO 8601 writes it"),
         (bytes, 1, "x: expected a string"),
         (Path, 1, "x: expected a string"),
         (
@@ -1130,12 +1132,30 @@ def test_no_character_that_was_sent_is_repeated(annotation, sent):
     assert "§" not in message and "://" not in message
 
 
-def test_arguments_that_are_no_object():
-    """A list in place of the arguments is refused in words."""
-    tool, got = tool_of(int)
-    result = call(tool, [1])
+@pytest.mark.parametrize("sent", ["a half", [1]], ids=str)
+def test_what_a_fraction_looks_like(sent):
+    """A wrong fraction is told what one looks like; pydantic's words do not fit into the sentence."""
+    message = send(Fraction, {"x": sent}).message
 
-    assert "the arguments must be a JSON object" in result.text and got == []
+    assert message == "Invalid arguments. x: expected a fraction, such as '1/3'"
+
+
+@pytest.mark.parametrize(
+    ("sent", "wrong"),
+    [
+        ([1], "must be a JSON object"),
+        ("[1]", "must be a JSON object"),
+        ({"x": object()}, "hold a value that JSON cannot express"),
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_arguments_that_are_no_object(sent, wrong, strict):
+    """A list in place of the arguments is refused in words, and so is what is no JSON."""
+    got = []
+    tool = FunctionTool(lambda x=1: got.append(x), name="f", strict=strict)
+
+    assert call(tool, sent).text == f"Invalid arguments. the arguments {wrong}"
+    assert got == []
 
 
 def test_every_door_checks_and_names():
@@ -1655,3 +1675,29 @@ def test_a_name_that_every_member_of_a_union_refuses_is_compared_once(compared):
 
     assert "x.abcdex: unknown argument; did you mean 'abcdef'?" in error.message
     assert error.message.count("abcdex") == len(compared) == 1
+
+
+def test_a_default_outside_of_its_own_bounds_survives_a_replacement():
+    """Guardrails see every default. The call that one returns may hold them all, and still runs."""
+
+    def again(call, context):
+        return dataclasses.replace(call, arguments={**call.arguments})
+
+    def find(
+        text: Annotated[str, Field(alias="query")],
+        limit: Annotated[int, Field(ge=1)] = 0,
+        mode: Literal["a", "b"] = "",
+        page: int = None,
+        items: Annotated[list[int], Field(min_length=1)] = [],  # noqa: B006
+        fine: Annotated[int, Field(ge=1)] = 1,
+    ) -> str:
+        return repr((text, limit, mode, page, items, fine))
+
+    tool = FunctionTool(find, input_guardrails=[again])
+    assert call(tool, {"query": "x"}).value == repr(("x", 0, "", None, [], 1))
+    assert call(tool, {"query": "x", "limit": 3, "page": 2}).value == repr(("x", 3, "", 2, [], 1))
+    assert tool.bind({"query": "x"}).arguments["limit"] == 0
+    assert "limit" in call(tool, {"query": "x", "limit": 0}).text
+    sent = {"text": "x", "limit": 0, "mode": "", "page": None, "items": [], "fine": 1}
+    assert tool.sent_form(sent) == {"query": "x", "fine": 1}
+    assert tool.sent_form({**sent, "limit": -1}) == {"query": "x", "fine": 1, "limit": -1}

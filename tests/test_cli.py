@@ -452,6 +452,27 @@ def test_check_for_a_provider(folder, system):
     assert any(finding.startswith(f"{system}: ") and "name" in finding for finding in findings)
 
 
+def test_check_passes_what_is_only_moved(folder):
+    """What a provider reads in the description instead of the schema is not lost."""
+    (folder / "even.py").write_text(
+        dedent('''
+        from typing import Annotated
+        from functool import FunctionTool
+        from pydantic import Field
+
+        @FunctionTool
+        def halve(n: Annotated[int, Field(multiple_of=2, description="A number.")]) -> int:
+            """Halve a number."""
+            return n // 2
+    ''')
+    )
+
+    losses = run("schema", "even.py", "--dialect", "gemini", "--losses").output
+
+    assert "multipleOf 2 is moved" in losses
+    assert run("check", "even.py", "--for", "gemini").stdout == "halve: ok\n"
+
+
 @pytest.mark.parametrize("system", ["agent-framework", "amplifier", "unique"])
 def test_check_for_a_system(folder, system):
     """`--for` adds what a system demands, where its package is installed; otherwise the extra is named."""
@@ -647,6 +668,15 @@ def test_a_question_that_is_too_long(folder):
 
     assert "Nobody was asked" in run(*words, code=1).stderr
     assert run(*words, "--yes").stdout.startswith("deleted xxx")
+
+
+def test_without_a_terminal_nobody_is_asked(folder):
+    """The call is refused, and neither the person nor the model is told that somebody said no."""
+    refused = run("call", "kit.py", "delete", "--path", "x", code=1).stderr
+
+    assert "There is no terminal to ask at: --yes approves." in refused
+    assert "Nobody was asked: there is no terminal." in refused
+    assert "did not approve" not in refused
 
 
 @pytest.mark.parametrize(

@@ -593,6 +593,14 @@ def test_only_a_grant_can_be_granted():
         Context().grant(granted()[1].to_json())
 
 
+@pytest.mark.parametrize("answer", ["approve", "deny"])
+def test_only_a_request_can_be_answered(answer):
+    """The result that holds the request is no request; the message says where it is."""
+    wanted = r'^expected an ApprovalRequest, as in result.metadata\["approval"\], not ToolResult$'
+    with pytest.raises(TypeError, match=wanted):
+        getattr(Context(), answer)(ToolResult())
+
+
 def test_threads_share_the_uses_of_a_grant():
     """Calls on many event loops at once use it as often as it has uses, and no more."""
     tool, grant = granted(uses=50)

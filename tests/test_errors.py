@@ -50,6 +50,21 @@ def test_the_tree_is_the_module_docstring():
     assert drawn == real
 
 
+class NoSeat(ToolError):
+    """An error of an author's own, which needs other arguments than a message."""
+
+    def __init__(self, *, row: int, seat: str):
+        super().__init__(f"{row}{seat} is taken", details={"row": row})
+        self.seat = seat
+
+
+class Mute(ToolError):
+    """An error whose `__init__` does not call its base's."""
+
+    def __init__(self, code):
+        self.code = code
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -64,12 +79,15 @@ def test_the_tree_is_the_module_docstring():
         SchemaError("no form", ["a", "b"]),
         DefinitionError("bad"),
         Tripwire("stop"),
+        NoSeat(row=7, seat="B"),
+        Mute(9),
     ],
     ids=lambda error: type(error).__name__,
 )
 def test_errors_pickle_with_their_data(error):
-    """Errors cross processes with message and data."""
-    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+    """Errors cross processes with message and data, also an author's own."""
+    pickles = [pickle.loads(pickle.dumps(error, protocol)) for protocol in (2, 5)]
+    for twin in (*pickles, copy.copy(error)):
         assert type(twin) is type(error)
         assert (str(twin), vars(twin)) == (str(error), vars(error))
 
@@ -84,6 +102,10 @@ def test_errors_carry_their_data():
     assert (unknown.name, unknown.choices) == ("x", ("y",))
     assert ToolTimeoutError("m").still_running is False
     assert Tripwire().results == []
+    assert [str(kind()) for kind in (ToolError, GuardrailError, Tripwire)] == ["", "", ""]
+    asked = ApprovalRequired.of(REQUEST)
+    assert (asked.stage, asked.guardrail) == ("input", "require_approval")
+    assert str(asked) == "The call of t needs a person's approval first."
 
 
 def test_an_argument_error_names_field_problem_and_choices():
@@ -96,9 +118,40 @@ def test_an_argument_error_names_field_problem_and_choices():
     assert "mode: expected one of the choices (choices: fast, deep)" in text
 
 
+def test_only_problems_beyond_the_most_are_counted():
+    """Every problem is named as long as they are few. Of more, the rest is a number."""
+    problems = [{"path": f"p{n}", "expected": "x"} for n in range(errors.MAX_PROBLEMS + 1)]
+
+    assert str(ArgumentError(problems[:-1])).endswith(f"; p{errors.MAX_PROBLEMS - 1}: x")
+    assert str(ArgumentError(problems)).endswith("; and 1 more")
+
+
+def test_the_close_names_of_an_unknown_tool_are_offered():
+    """The nearest names take the place of the list of all names."""
+    error = UnknownToolError("serch", ["search", "searches", "pay"])
+
+    assert str(error) == "There is no tool named 'serch'. Did you mean 'search' or 'searches'?"
+
+
 def test_an_unknown_tool_with_a_huge_name_is_answered_briefly():
     """A name of a megabyte is not repeated."""
-    assert len(str(UnknownToolError("x" * 1_000_000, ["y"]))) < 200
+    error = UnknownToolError("x" * 1_000_000, ["y"])
+
+    assert str(error) == f"There is no tool named {'x' * 64!r}. Known tools: y."
+
+
+@pytest.mark.parametrize(
+    ("problems", "text"),
+    [
+        ([{"expected": "x"}, {"path": "a"}], "x; a: "),
+        ("x" * (errors.MAX_MESSAGE - 19), "x" * (errors.MAX_MESSAGE - 19)),
+        ("x" * errors.MAX_MESSAGE, "x" * (errors.MAX_MESSAGE - 20) + "…"),
+    ],
+    ids=["parts", "just short enough", "long"],
+)
+def test_the_text_of_problems(problems, text):
+    """A problem may lack a part. The text has at most `MAX_MESSAGE` characters."""
+    assert str(ArgumentError(problems)) == f"Invalid arguments. {text}"
 
 
 class Missing(ToolError):
@@ -136,6 +189,8 @@ def test_the_work_for_a_close_name_does_not_grow_with_the_known_names(compared):
         UnknownToolError("tool_nmuber_01234_delete_thing", known)
     )
     assert len(compared) == errors.MAX_COMPARED
+    short = [f"x{n}" for n in range(2_000)]
+    assert errors.close_names(known[7], [*short, *known]) == [known[7]]
     assert errors.close_names("", known) == errors.close_names("a", []) == []
 
 
@@ -145,3 +200,4 @@ def test_the_work_for_a_close_name_does_not_grow_with_the_known_names(compared):
 def test_the_close_names_of_a_few_are_those_of_difflib(known, name):
     """With few known names, the answer is that of a full comparison."""
     assert errors.close_names(name, known, 3) == difflib.get_close_matches(name, known, n=3)
+    assert errors.close_names(name, known) == difflib.get_close_matches(name, known, n=1)

@@ -12,6 +12,7 @@ import json
 import pathlib
 import pickle
 import sys
+import threading
 import typing
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -443,7 +444,10 @@ def test_an_endless_generator_is_closed():
 
     for func in (endless, aendless, handing, handing_async):
         context, log = heard()
-        assert call(FunctionTool(func), {}, context).error.type == "ToolError"
+        said = "The tool yielded 10000 times and was closed."
+        assert call(FunctionTool(func), {}, context).error == ToolFailure(
+            type="ToolError", message=said
+        )
         assert len(log.events) == 10_000
     assert closed == ["sync", "async", "sync", "async"]
 
@@ -795,7 +799,11 @@ def test_a_name_for_type_checkers_only_is_refused_by_name():
     def take(x: "OnlyForTypes"):
         return x
 
-    said = r"take .*test_function_tool.py:\d+.*OnlyForTypes.*TYPE_CHECKING"
+    said = (
+        r"take \(.*test_function_tool.py:\d+\): an annotation cannot be resolved: .*OnlyForTypes.*\."
+        r" Import the name at run time \(not under TYPE_CHECKING\), or define it before the tool is"
+        " first used$"
+    )
     with pytest.raises(DefinitionError, match=said):
         Toolset([take])
 
@@ -1231,3 +1239,22 @@ def test_a_classmethod_above_the_tool_is_told_what_to_do():
     with pytest.raises(TypeError, match="write @FunctionTool above @classmethod"):
         tool(Shop, ToolCall(name="sell", arguments={"amount": 1}))
     assert tool(Shop, 3) == 3
+
+
+def test_which_kinds_of_functions_run_on_a_thread():
+    """A sync function or generator must not hold the event loop, and an async one belongs to it."""
+
+    def plain():
+        return threading.current_thread()
+
+    def steps():
+        yield threading.current_thread()
+
+    async def later():
+        return threading.current_thread()
+
+    async def later_steps():
+        yield threading.current_thread()
+
+    ran = [call(FunctionTool(f)).value for f in (plain, steps, later, later_steps)]
+    assert [thread is threading.main_thread() for thread in ran] == [False, False, True, True]

@@ -64,6 +64,24 @@ def test_parameters_are_the_schema_of_an_object(parameters):
 
 
 @pytest.mark.parametrize(
+    "shared",
+    [
+        {"enum": [f"v{number}" for number in range(20_000)]},
+        {"anyOf": [{"const": number} for number in range(20_000)]},
+        {"allOf": [{"title": f"t{number}"} for number in range(20_000)]},
+    ],
+    ids=lambda shared: next(iter(shared)),
+)
+def test_many_references_to_a_long_list_read_it_once(shared):
+    """Twenty thousand optional parameters that refer to a list of as many choices are a tool at once, not after minutes."""
+    part = {"$ref": "#/$defs/Long", "title": "a copy"}
+    parameters = {**obj({f"p{n}": part for n in range(20_000)}), "$defs": {"Long": shared}}
+    tool = SchemaTool("f", "F.", parameters, lambda arguments: arguments, max_argument_bytes=None)
+    null_is_left_out = "allOf" not in shared
+    assert call(tool, {"p7": None}).value == ({} if null_is_left_out else {"p7": None})
+
+
+@pytest.mark.parametrize(
     "properties", [[1], {"a": {"anyOf": 7}}, {"a": {"anyOf": [7], "oneOf": 7}, "b": {"oneOf": 7}}]
 )
 def test_parameters_that_are_no_schema_are_refused(properties):
@@ -198,13 +216,15 @@ def test_a_named_meta_schema_changes_no_engine(schema, value):
     [
         ({"items": {f"k{n}": 1 for n in range(20_000)}}, [1] * 100_000),
         ({"allOf": [ref("same")] * 5_000}, [1] * 20_000),
+        ({"allOf": [ref("inner")] * 5_000}, [[[1] * 20_000]]),
         ({"allOf": [{"items": True}] * 5_000}, [1] * 500_000),
         ({"allOf": [{"additionalProperties": True}] * 5_000}, {f"k{n}": 1 for n in range(20_000)}),
     ],
 )
 def test_long_keywords_and_long_values_count(part, value):
     """Unknown keywords, a long `const`, and long values that each of many keywords looks at, count."""
-    tool = _tool({"a": part}, {"same": {"const": [1] * 20_000}})
+    long = [1] * 20_000
+    tool = _tool({"a": part}, {"same": {"const": long}, "inner": {"const": [[long]]}})
 
     assert "too much work" in call(tool, {"a": value}).text
 
@@ -230,6 +250,7 @@ def test_long_keywords_and_long_values_count(part, value):
         (any_of({"patternProperties": {"^x": {"const": 1}}}, {}), {"x": 1}, {"x": 2}),
         ({"dependentSchemas": {"a": {"patternProperties": {".": {}}}}}, {"a": 1, "b": 1}, {"b": 1}),
         ({"patternProperties": {"^x": {}}, "additionalProperties": {}}, {"y": 1}, None),
+        ({"allOf": [{"unevaluatedProperties": INT}]}, {"y": 1}, {"y": "x"}),
     ],
 )
 def test_what_patterns_match_is_evaluated(schema, good, bad):
@@ -246,6 +267,7 @@ def test_what_patterns_match_is_evaluated(schema, good, bad):
         ({"prefixItems": [{}, {}]}, [1, 2], [1, 2, 3]),
         ({"contains": INT}, [1, 2], [1, "x"]),
         ({"if": {"prefixItems": [{"const": 1}]}, "else": {"items": {}}}, [2, 3], [1, 3]),
+        ({"allOf": [{"unevaluatedItems": INT}]}, [1, 2], [1, "x"]),
     ],
 )
 def test_what_list_keywords_look_at_is_evaluated(part, good, bad):
@@ -437,3 +459,20 @@ def test_fifty_patterns_of_usual_size_are_no_hostile_work():
     sent = {name: f"a-number-{name[1:]}" for name in parts}
 
     assert call(tool, sent).text == call(tool, sent).text == "looked"
+
+
+def test_a_strict_call_is_decoded_within_a_limit_of_work():
+    """Some 100 kilobytes for a stranger's chain of unions held the event loop for a minute."""
+    links = {
+        f"A{i}": any_of(
+            ref(f"A{i + 1}"), {**obj({"a": ref(f"A{i + 1}"), "t": STR}), "required": ["a"]}
+        )
+        for i in range(10)
+    }
+    schema = {**obj({"x": {"type": "array", "items": ref("A0")}}), "$defs": {**links, "A10": STR}}
+    tool = SchemaTool("t", "d", schema, lambda arguments: "ran", strict=True)
+
+    assert call(tool, {"x": [{"a": "b", "t": None}]}).text == "ran"
+    error = call(tool, {"x": [{"a": {"a": i}} for i in range(10_000)]}).error
+    assert error.type == "ArgumentError"
+    assert "too much work" in error.message

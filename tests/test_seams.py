@@ -526,6 +526,11 @@ def test_a_wrapper_switches_no_tool_on():
     tool = FunctionTool(lambda: 1, name="f", settings=off)
 
     assert not WrapperTool(tool).is_enabled() and len(asked) == 1
+    on = ToolSettings(is_enabled=lambda context: asked.append(context) or context.deps == "ada")
+    shared = WrapperTool(FunctionTool(lambda: 1, name="f", settings=on))
+    assert shared.is_enabled(Context("ada")) and len(asked) == 2
+    own = WrapperTool(buy, settings=on)
+    assert own.is_enabled(Context("ada")) and not own.is_enabled(Context("bob"))
     assert not WrapperTool(tool, settings=ToolSettings(tags=["x"])).is_enabled()
     assert not WrapperTool(Closed(lambda: 1, name="g")).is_enabled()
     assert not WrapperTool(buy, settings=ToolSettings(is_enabled=False)).is_enabled()
@@ -543,6 +548,7 @@ def test_the_limit_of_a_wrapper_holds_for_text_mappings_and_bind():
             tool.bind(sent)
     assert call(tool, {"s": "x"}).value == 1
     assert tool.bind({"s": "x"}).values == {"s": "x"}
+    assert WrapperTool(tool).max_argument_bytes == 20
 
 
 def test_labels_outlive_whatever_takes_the_place_of_a_result():
@@ -611,6 +617,12 @@ def test_shown_as_may_show_nothing():
     assert (shown.output, shown.text, shown.value, shown.structured) == ([], "", {"a": 1}, None)
 
 
+KNOWN = (
+    "description, input_guardrails, max_argument_bytes, name, on_error_func, output, output_guardrails,"
+    " parameters, prompts, settings, strict, timeout, tool"
+)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -619,6 +631,11 @@ def test_shown_as_may_show_nothing():
         (lambda: SchemaTool("f", "d", {}, print, stric=True), "f .* did you mean 'strict'"),
         (lambda: SchemaTool("f", "d", {}, 5), "f .* the handler must be callable, not int"),
         (lambda: WrapperTool(buy, nam="x"), "buy .* did you mean 'name'"),
+        (lambda: WrapperTool(buy, zzz=1), f"buy .* there is no option 'zzz'; known: {KNOWN}$"),
+        (
+            lambda: WrapperTool(buy, settings=3),
+            r"settings must be ToolSettings\(\.\.\.\), not int$",
+        ),
         (lambda: WrapperTool(5), "a WrapperTool .* it wraps a tool, not int"),
         (lambda: FunctionTool(bracketed, descripton="x"), "bracketed .* you mean 'description'"),
         (lambda: AgentTool(print, "f", "d", runer=1), "f .* did you mean 'runner'"),

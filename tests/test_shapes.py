@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from functool.schema.json_schema import UNSET, lookup, resolved
-from functool.schema.shapes import fits, is_type, samples
+from functool.schema.shapes import CountingMemo, TooMuchWork, fits, is_type, samples
 from tests.schemas import (
     BOOL,
     INT,
@@ -193,7 +193,7 @@ DEFS = {"#/$defs/N": NODE, "#/$defs/E": ENDLESS}
 )
 def test_samples_vary_each_place(schema: Any, found: Any) -> None:
     """Each type and constant comes up in its place, fifty times at most; an endless place makes no sample."""
-    assert samples(schema, DEFS) == found
+    assert samples(schema, DEFS, CountingMemo(1_000)) == found
 
 
 def test_a_recursive_sample_ends_empty() -> None:
@@ -202,4 +202,6 @@ def test_a_recursive_sample_ends_empty() -> None:
     for _ in range(3):
         node = {"v": 0, "kids": [node]}
 
-    assert node in samples(NODE, DEFS)
+    assert node in samples(NODE, DEFS, CountingMemo(1_000))
+    with pytest.raises(TooMuchWork):
+        samples(NODE, DEFS, CountingMemo(5))

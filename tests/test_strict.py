@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 from typing_extensions import TypedDict
 
-from functool import FunctionTool
-from functool.dialects import openai
-from functool.dialects._subset import violations
+from functool.dialects._subset import in_words, violations
 from functool.errors import SchemaError
+from functool.schema.shapes import TooMuchWork
 from functool.schema.strict import Codec, codec
 from tests.schemas import (
     BOOL,
@@ -153,18 +152,37 @@ def test_violations_names_the_rule_of_each_place(schema: Any, found: list[str]) 
     assert violations(closed(v=schema)) == [f"#/properties/v: {rule}" for rule in found]
 
 
-def test_losses_say_in_words_what_the_subset_refuses():
-    """A stranger reads a sentence, not the name of a rule."""
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (False, "true or false in place of a schema"),
+        (array([STR]), "a tuple as older drafts write it"),
+        ({**STR, "properties": []}, "not valid JSON Schema"),
+        ({}, "no type"),
+        ({"type": "text"}, "an unknown type"),
+        ({**STR, "enum": [1]}, "a choice of another type"),
+        ({"type": "array"}, "a list without a schema of its items"),
+        (dict_of(False), "an object without named properties"),
+        ({"type": "object", "properties": {}}, "an object that takes further names"),
+        ({**closed(a=NULL, b=NULL), "required": []}, "optional properties (a, b)"),
+        ({**STR, "format": "uri"}, "the keyword format"),
+        ({**STR, "pattern": "^(?!a)"}, "a pattern with a lookaround"),
+        ({**STR, "default": "a"}, "the keyword default"),
+        ({**STR, "x-unit": "cm"}, "the keyword x-unit"),
+        ({"$ref": "#", "description": "again"}, "keywords beside $ref"),
+        (ref("none"), "a $ref to nothing"),
+    ],
+)
+def test_a_host_reads_the_rules_in_words(schema: Any, words: str) -> None:
+    """What a dialect lists for a host names no rule, but says what is there."""
+    assert in_words(closed(v=schema)) == [f"#/properties/v: {words}"]
 
-    def take(names: dict[str, str], limit: int = 5):
-        return limit
 
-    why = "(rewritten in the strict form)"
-    assert openai.losses(FunctionTool(take, strict=True)) == [
-        f"take: #: every property has to be required, also (limit) {why}",
-        f"take: #/properties/names: an object has to name its properties {why}",
-        f"take: #/properties/names: an object may not take further properties {why}",
-        f"take: #/properties/limit: Azure does not take the keyword default {why}",
+def test_a_host_reads_what_is_wrong_with_the_root() -> None:
+    """A root that is no object or a union is said in words, too."""
+    assert in_words({"type": "string", "anyOf": [STR]}) == [
+        "#: the root is not an object",
+        "#: the root is a union or a reference",
     ]
 
 
@@ -1474,3 +1492,49 @@ def test_laws(data: Any, fields: dict[str, tuple[Spec, bool]], mode: str) -> Non
     if mode == "strict":
         jsonschema.Draft202012Validator(made.schema).validate(sent)
         spec.annotation.model_validate_json(json.dumps(made.decode(sent)))
+
+
+def many_tags(count: int) -> dict[str, Any]:
+    kinds = ({"k": {"const": f"z{i}"}, "o": STR} for i in range(count))
+    return any_of(*(obj(**fields, required=["k"]) for fields in kinds))
+
+
+def self_referring(count: int) -> dict[str, Any]:
+    fields = {f"p{i}": ref("A") for i in range(count)}
+    return obj(**fields, required=[])
+
+
+def chain_of_unions(count: int) -> dict[str, Any]:
+    """Each definition is a union of the next one and of an object that holds the next one."""
+    links = {
+        f"A{i}": any_of(
+            ref(f"A{i + 1}"), obj(a=ref(f"A{i + 1}"), t={"const": f"t{i}"}, required=[])
+        )
+        for i in range(count)
+    }
+    return {**links, f"A{count}": STR}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        obj(x=many_tags(2_000)),
+        {**obj(x=any_of(ref("A"), many_tags(1))), "$defs": {"A": self_referring(300)}},
+        {**obj(x=ref("A0")), "$defs": chain_of_unions(60)},
+    ],
+    ids=["many members", "many references to itself", "chain of unions"],
+)
+def test_a_strangers_unions_take_a_limited_time(schema: dict[str, Any]) -> None:
+    """Telling members apart took minutes to hours for a few kilobytes. Now it is refused."""
+    with pytest.raises(SchemaError, match="union-size"):
+        codec(schema)
+
+
+def test_decoding_takes_a_limited_number_of_steps() -> None:
+    """A stranger's unions lead to one another, so one value could take thousands of steps."""
+    made = codec({**obj(x=array(ref("A0"))), "$defs": chain_of_unions(3)})
+    sent = {"x": [{"a": 1}] * 100}
+
+    assert made.decode(sent, 100_000) == made.decode(sent) == sent
+    with pytest.raises(TooMuchWork):
+        made.decode({"x": [{"a": i} for i in range(100)]}, 500)

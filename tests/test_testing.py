@@ -24,7 +24,7 @@ def test_mock_tool():
     assert call(MockTool("m", "M.", error=ValueError("x"))).text == "ValueError: x"
     assert call(MockTool("m", "M.", error="no")).text == "no"
     assert call(MockTool("m", "M.", return_value=ToolResult.failed("f"))).text == "f"
-    assert MockTool().name == "mock_tool"
+    assert (MockTool().name, MockTool().schema.description) == ("mock_tool", "A mock tool.")
 
 
 def test_event_log():
@@ -76,15 +76,21 @@ def ghost(query: str):
 @pytest.mark.parametrize(
     ("tool", "words"),
     [
-        (FunctionTool(bare), "no description: write a docstring"),
-        (FunctionTool(undocumented), "'query' has no description"),
+        (FunctionTool(bare), "the tool has no description: write a docstring"),
+        (
+            FunctionTool(undocumented),
+            "the parameter 'query' has no description: describe it in the docstring or the annotation",
+        ),
         (FunctionTool(ghost), "'colour'"),
         (FunctionTool(good.func, description="x" * 1025), "1025"),
         (FunctionTool(good.func, name="math.sum"), "portable"),
         (FunctionTool(good.func, name="x" * 65), "portable"),
         (FunctionTool(good.func, name="9lives"), "portable"),
         (FunctionTool(good.func, name="searchDocs"), "snake_case"),
-        (foreign(obj({"a": {"type": "text", "description": "d"}})), "2020-12"),
+        (
+            foreign(obj({"a": {"type": "text", "description": "d"}})),
+            "the schema is not valid JSON Schema 2020-12 at $.properties.a.type: 'text' is not valid",
+        ),
         (foreign(obj({"a": {"pattern": "(?=a)b", "description": "d"}})), "linear engine"),
         (foreign({"type": "object", "patternProperties": {"(?=a)b": {}}}), "linear engine"),
         (FunctionTool(good.func, strict=True), "limit"),

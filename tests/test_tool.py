@@ -312,6 +312,30 @@ def test_a_tripwire_leaves():
         call(Echo(output_guardrails=[trip]), {"x": 1})
 
 
+def test_a_tripwire_in_a_group_leaves():
+    """A `TaskGroup` packs what its tasks raise into groups. The run stops all the same."""
+
+    async def trip(value, context):
+        async with asyncio.TaskGroup() as outer:
+            outer.create_task(nested())
+
+    async def nested():
+        raise ExceptionGroup("several", [ValueError("odd"), Tripwire("stop")])
+
+    async def body(x: int) -> None:
+        await trip(None, None)
+
+    for tool in (
+        FunctionTool(body),
+        Echo(input_guardrails=[trip]),
+        Echo(output_guardrails=[trip]),
+        Broken(ExceptionGroup("one", [Tripwire("stop")])),
+    ):
+        with pytest.raises(Tripwire, match="stop"):
+            call(tool, {"x": 1})
+    assert call(Broken(ExceptionGroup("one", [ValueError("odd")]))).error.type == "ExceptionGroup"
+
+
 @pytest.mark.parametrize("timeout", [None, 30])
 def test_cancellation_from_outside_leaves(timeout):
     """Who cancels the call gets the cancellation, and the body's `finally` has run."""
@@ -413,7 +437,7 @@ def test_hide_errors_hides_and_logs(caplog):
         hidden = call(Broken(ValueError("password=hunter2"), on_error_func=hide_errors))
 
     assert (hidden.text, hidden.error.type) == ("The tool failed unexpectedly.", "ValueError")
-    assert "hunter2" in caplog.text and "a tool failed" in caplog.messages
+    assert "hunter2" in caplog.text and "the tool broken failed" in caplog.messages
     assert call(Broken(ToolError("disk full"), on_error_func=hide_errors)).text == "disk full"
 
 
@@ -939,8 +963,13 @@ def test_run_must_return_a_result():
         async def run(self, call, context):
             return "text"
 
+    class WrongLayer(WrapperTool):
+        async def run(self, call, context):
+            return "text"
+
     said = "TypeError: run of echo must return a ToolResult, not str"
     assert call(Wrong(), {"x": 1}).text == said
+    assert call(WrongLayer(Echo()), {"x": 1}).text == said
 
 
 def test_a_log_at_debug_survives_an_odd_error(caplog):

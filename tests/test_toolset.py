@@ -61,6 +61,7 @@ async def deps(context: Context) -> str:
 
 
 RENAME = "rename one with WrapperTool(tool, name=...)"
+A_CLASS = "it is a class, make a tool with it (a ToolModel's .tool() does)"
 
 
 def one(name, id="", **arguments):
@@ -678,10 +679,7 @@ def test_the_sets_of_a_set_keep_its_limit():
         ([len], "a Toolset holds tools, not len: decorate it with @FunctionTool"),
         ([add.func], "a Toolset holds tools, not add: decorate it with @FunctionTool"),
         (["add"], "a Toolset holds tools, not str: decorate it with @FunctionTool"),
-        (
-            [FunctionTool],
-            "a Toolset holds tools, not FunctionTool: it is a class, make a tool with it",
-        ),
+        ([FunctionTool], f"a Toolset holds tools, not FunctionTool: {A_CLASS}"),
     ],
     ids=["twice", "two of a name", "a builtin", "a function", "a name", "a class"],
 )

@@ -12,9 +12,11 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
+    Discriminator,
     Field,
     RootModel,
     StringConstraints,
+    Tag,
 )
 from typing_extensions import TypedDict
 
@@ -344,6 +346,20 @@ def test_an_authors_validator_is_not_anticipated():
     count.bind('{"n": "three", "kind": [1]}')
 
     assert judged(count, '{"n": "three", "kind": [1]}')[0] is None
+
+
+def test_a_tag_that_a_function_chooses_is_not_anticipated():
+    """It may tell texts and numbers apart, too. An empty text is not yet the one that fits."""
+    members = Annotated[Literal["abc"], Tag("s")] | Annotated[Literal[15], Tag("i")]
+    tag = Discriminator(lambda value: "s" if isinstance(value, str) else "i")
+
+    def take(x: list[Annotated[members, tag]]) -> str:
+        return "ran"
+
+    tool = FunctionTool(take)
+    for text in ('{"x": ["abc"]}', '{"x": [15, "abc"]}'):
+        assert judged(tool, text)[0] is None
+        tool.bind(text)
 
 
 def test_a_name_with_a_lone_surrogate_is_left_to_the_whole_text():

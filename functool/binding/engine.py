@@ -16,6 +16,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from functool.binding.json_text import linear_pattern
+from functool.schema.shapes import TooMuchWork
 
 MAX_STEPS = 100_000
 """How many steps one check may take, roughly one for each keyword: about half a second of work."""
@@ -45,10 +46,6 @@ _MOST_KEPT = 4_000
 _steps_left: ContextVar[list[int]] = ContextVar("functool.schema_steps")
 _searches: ContextVar[dict[str, Any]] = ContextVar("functool.schema_searches")
 _asks_evaluated: ContextVar[bool] = ContextVar("functool.schema_asks_evaluated", default=False)
-
-
-class TooMuchWork(Exception):
-    """A check took more than `MAX_STEPS`."""
 
 
 @contextmanager
@@ -110,8 +107,7 @@ def _spend(steps: int) -> None:
     left = _steps_left.get()
     left[0] -= steps
     if left[0] < 0:
-        what = "the arguments take too much work to check against the tool's schema"
-        raise TooMuchWork(f"{what}: send less at once")
+        raise TooMuchWork
 
 
 def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:

@@ -20,16 +20,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic_core import ValidationError, core_schema, from_json, to_json
 
+from functool.approval import same_json
 from functool.binding.json_text import (
     Arguments,
     as_text,
     decoded,
     drop_nulls,
     has_escaped_name,
-    is_deep,
     may_repeat,
     not_finite,
     parsed,
+    refuse_depth,
     refuse_infinite,
 )
 from functool.binding.problems import path_text, problems_of, unknown_name
@@ -158,11 +159,17 @@ class FunctionBinder:
         return canonical
 
     def sent_form(self, arguments: Arguments) -> Arguments:
-        """Rename canonical arguments to the names that a model sends, such as aliases."""
-        if not self._renamed:
+        """Rename canonical arguments to the names that a model sends, such as aliases.
+
+        A default that its own parameter refuses is left out: the function has it anyway.
+        """
+        unfit = self._unfit
+        if not (self._renamed or unfit):
             return arguments
         wires = {name: wire for wire, name in self._renamed.items()}
-        return {wires.get(name, name): value for name, value in decoded(as_text(arguments)).items()}
+        sent = decoded(as_text(arguments)).items()
+        kept = ((n, v) for n, v in sent if n not in unfit or not same_json(v, unfit[n]))
+        return {wires.get(name, name): value for name, value in kept}
 
     def _check_again(self, text: str) -> dict[str, Any]:
         """Check the numbers of arguments that strict mode refused, and validate in lax mode.
@@ -191,8 +198,9 @@ class FunctionBinder:
         """Refuse what strict mode accepts wrongly: `true` for 1, infinite numbers, deep nesting."""
         bools = self._lists_numbers and ("true" in text or "false" in text)
         odd = bools or (self._unbounded and not_finite(text))
-        sent = decoded(text) if odd or (self._nests and is_deep(text)) else {}
-        if odd and (problems := number_problems(sent, self._root, self._known)):
+        if self._nests:
+            refuse_depth(text)
+        if odd and (problems := number_problems(decoded(text), self._root, self._known)):
             raise ArgumentError(problems)
 
     def _names_are_valid(self, text: str) -> bool:
@@ -277,6 +285,22 @@ class FunctionBinder:
         properties = self._root["properties"]
         found = [(p.name, properties[p.wire]) for p in self._parts.parameters if p.factory is None]
         return [(name, schema["default"]) for name, schema in found if "default" in schema]
+
+    @_computed_once
+    def _unfit(self) -> dict[str, Any]:
+        """The defaults that their own parameters refuse, such as 0 for a positive number."""
+        wires = {p.name: p.wire for p in self._parts.parameters}
+        return {n: default for n, default in self._defaults if not self._fits(wires[n], default)}
+
+    def _fits(self, wire: str, default: Any) -> bool:
+        if default is None:
+            return wire not in self._droppable
+        try:
+            self.values({wire: default})
+        except ArgumentError as error:  # Other parameters may be missing.
+            places = (f"{problem.get('path', '')}." for problem in error.problems)
+            return not any(place.startswith((f"{wire}.", f"{wire}[")) for place in places)
+        return True
 
     @_computed_once
     def _is_canonical(self) -> bool:

@@ -68,8 +68,7 @@ def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
     """
     if not text or text.isspace():
         return {}
-    if is_deep(text):
-        _refuse_depth(text)
+    refuse_depth(text)
     try:
         value = from_json(text, allow_inf_nan=False)
     except (ValueError, TypeError) as error:
@@ -172,13 +171,15 @@ def parsed(text: str) -> Any:
     return wrapper[""] if len(wrapper) == 1 else text
 
 
-def is_deep(text: str) -> bool:
-    """Whether JSON text may be nested more than `MAX_DEPTH` levels deep."""
-    return len(text) > 2 * MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH
+def refuse_depth(text: str) -> None:
+    """Refuse JSON text that is nested more than `MAX_DEPTH` levels deep.
 
-
-def _refuse_depth(text: str) -> None:
+    Raises:
+        ArgumentError: It is.
+    """
     depth = 0
+    if len(text) <= 2 * MAX_DEPTH or text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
     for mark in re.findall(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', text):
         depth += mark in "[{"
         depth -= mark in "]}"

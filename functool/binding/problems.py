@@ -41,6 +41,7 @@ _EXPECTED = {
     **dict.fromkeys(_OBJ.split(), "an object"),
     NO_MEMBER: "one of the types of the schema",
     "uuid_parsing": "a valid UUID",
+    **dict.fromkeys(("fraction_type", "fraction_parsing"), "a fraction, such as '1/3'"),
     **dict.fromkeys(("complex_type", "complex_str_parsing"), "a complex number, such as '1+2j'"),
 }
 
@@ -126,6 +127,7 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
         if _echoes(message := message[:500], detail.get("input"), known):
             return {"expected": "a value that the tool's own check accepts"}
         return {"expected": message, "own_words": True}
+    message = message.replace("input is too short", "as ISO 8601 writes it")
     wanted = message.removeprefix("Input should be ").removeprefix("Input ")[:500]
     is_adjective = wanted[:1].islower() and not wanted.startswith(_NOUNS)
     return {"expected": f"a value {wanted}" if is_adjective else wanted}

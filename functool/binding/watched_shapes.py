@@ -19,9 +19,10 @@ from contextlib import suppress
 from functools import reduce
 from typing import Any, TypeAlias
 
-from functool.binding.engine import TooMuchWork, bounded_work, matches
+from functool.binding.engine import bounded_work, matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
-from functool.schema.shapes import NAMES, values_of
+from functool.schema.rewrite import choices_of
+from functool.schema.shapes import NAMES, TooMuchWork, values_of
 from functool.schema.signature import FunctionSchema
 
 Limits: TypeAlias = Mapping[str, Any]
@@ -172,7 +173,6 @@ _FIXED: dict[str, Shape] = {
     "bool": {"boolean": {}, "number": {}, "string": {}},
     "none": {"null": {}},
     "tuple": {"array": {}},
-    "tagged-union": {"object": {}},
 }
 _INNER = {
     **dict.fromkeys(("definitions", "function-after", "custom-error"), "schema"),
@@ -204,8 +204,9 @@ class CoreShapes(Shapes):
             case "dict":
                 return {"object": {"additionalProperties": source.get("values_schema", UNSET)}}
             case "union":
-                members = (m[0] if isinstance(m, tuple) else m for m in source["choices"])
-                return self._union(members)
+                return self._union(choices_of(source))
+            case "tagged-union" if not callable(source["discriminator"]):
+                return {"object": {}}
             case "nullable":
                 return {**self.of(source["schema"]), "null": {}}
             case "typed-dict":

@@ -256,7 +256,8 @@ class _CodeTool(Tool):
                 self._refuse_wrong(await in_thread(session.check, program.written))
             value = await run.drive(session, program.runs)
             clean = True
-            return self._success(value, run)
+            # In a thread, because a large value may take a second.
+            return await in_thread(self._success, value, run)
         except (Stopped, ProgramRefused):
             clean = True
             raise
@@ -352,13 +353,42 @@ def _error_text(error: Any, program: Program) -> str:
     return f"{text} (line {line}: {program.text(line)})"
 
 
+def _beginning(value: Any, room: int) -> tuple[Any, int]:
+    """Return the beginning of a JSON value, and how many of `room` characters it leaves.
+
+    Every value counts at least 1. If it is cut, its JSON text has at least `room` characters that
+    are those of the whole value, and what is left is negative.
+    """
+    if isinstance(value, str):
+        return value[: max(0, room) + 1], room - 1 - len(value)
+    room -= 1
+    if isinstance(value, Mapping):
+        found: dict[str, Any] = {}
+        for key, item in value.items():
+            if room < 0:
+                break
+            name, room = _beginning(key, room)
+            found[name], room = _beginning(item, room)
+        return found, room
+    if isinstance(value, (list, tuple)):
+        items: list[Any] = []
+        for item in value:
+            if room < 0:
+                break
+            kept, room = _beginning(item, room)
+            items.append(kept)
+        return items, room
+    return value, room
+
+
 def _within(shown: dict[str, Any], unprinted: int, limit: int) -> str:
     """Return the answer for the model, as JSON of at most `limit` characters."""
-    printed, value = shown["printed"], shown["value"]
+    printed = shown["printed"]
+    value, left = _beginning(shown["value"], limit)
     if unprinted:
         printed += f"… [{unprinted} more characters were printed]"
     text = json.dumps({"printed": printed, "value": value}, ensure_ascii=False)
-    if len(text) <= limit:
+    if len(text) <= limit and left >= 0:
         return text
     note = "The answer was cut: print and return less."
     inner = to_json(value)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from functool import (
     ApprovalRequest,
@@ -42,6 +43,24 @@ class CannotWait(ToolError):
 
 class AnotherWay(ToolError):
     """A program that continues made another call than the first time."""
+
+
+class _Gate(asyncio.Semaphore):
+    """Lets calls begin one after the other.
+
+    To check the arguments of hundreds of calls takes seconds, so the event loop does other work in
+    between.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self._turn = asyncio.Lock()
+
+    async def acquire(self) -> Literal[True]:
+        """Wait for this call's turn, and for a place."""
+        async with self._turn:
+            await asyncio.sleep(0)
+            return await super().acquire()
 
 
 @dataclass(slots=True)
@@ -200,8 +219,28 @@ class Run:
     async def _run(self, calls: list[ToolCall]) -> Stopped | None:
         """Run calls together, keep their outcomes, and return why the program has to stop."""
         made: list[tuple[ToolCall, ToolResult]] = []
+        tools = self.record.tools
         for group, context in self.record.grouped(calls, self.context):
-            made += zip(group, await self.record.tools.call_all(group, context), strict=True)
+            results = await tools.call_all(group, context, gate=_Gate(tools.max_concurrency or 1))
+            made += zip(group, results, strict=True)
+        # In a thread, because the arguments and values of many calls may take seconds.
+        stopped, outcomes = await in_thread(self._outcomes, made)
+        await self.record.keep(outcomes)
+        for outcome in outcomes:
+            self._note(outcome["id"], outcome["outcome"])
+        if stopped is not None and stopped.paused:
+            self._refuse_to_forget(stopped)
+        for outcome in outcomes:
+            tool = self.record.tools.get(outcome["name"])
+            if tool is not None and tool.settings.takes_control and outcome["outcome"] == "done":
+                self._answer(outcome)
+                stopped = stopped or Stopped(self._handed(outcome), paused=False)
+        return stopped
+
+    def _outcomes(
+        self, made: list[tuple[ToolCall, ToolResult]]
+    ) -> tuple[Stopped | None, list[Outcome]]:
+        """Return why the program has to stop, if it has to, and the outcomes of finished calls."""
         stopped: Stopped | None = None
         outcomes: list[Outcome] = []
         for call, result in made:
@@ -215,17 +254,7 @@ class Run:
                 stopped = Stopped(self._ended(result))
             else:
                 outcomes.append(outcome_of(call, result, self._did_not_run(call, result)))
-        await self.record.keep(outcomes)
-        for outcome in outcomes:
-            self._note(outcome["id"], outcome["outcome"])
-        if stopped is not None and stopped.paused:
-            self._refuse_to_forget(stopped)
-        for outcome in outcomes:
-            tool = self.record.tools.get(outcome["name"])
-            if tool is not None and tool.settings.takes_control and outcome["outcome"] == "done":
-                self._answer(outcome)
-                stopped = stopped or Stopped(self._handed(outcome), paused=False)
-        return stopped
+        return stopped, outcomes
 
     def _refuse_to_forget(self, stopped: Stopped) -> None:
         """Refuse to wait for a person if the calls so far would be made again.

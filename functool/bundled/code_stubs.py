@@ -33,6 +33,11 @@ def functool_gate() -> None: ...
 """
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _MAX_TEXT = 2_000
+_MAX_TYPES = 1_000_000
+"""Characters of all types of one text of stubs. Further types are `Any`.
+
+A server's short schema may repeat a long type many times.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,36 @@ class Function:
         return {self.parameters.get(name, name): value for name, value in given.items()}
 
 
+class _Names:
+    """Make unique names, also of many equal ones in linear time."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._counts: dict[str, int] = {}
+
+    def take(self, *stems: str) -> str:
+        """Return the first free stem, or the last one with a number."""
+        name = stem = next((stem for stem in stems if stem not in self._taken), stems[-1])
+        while name in self._taken:
+            self._counts[stem] = count = self._counts.get(stem, 1) + 1
+            name = f"{stem}_{count}"
+        self._taken.add(name)
+        return name
+
+
+class _Room:
+    """Counts the characters of types. `left` is how many more there may be."""
+
+    left: int = _MAX_TYPES
+
+
 @dataclass(slots=True)
 class _Types:
     """The types of one tool's stub. With `open`, every value may also be untrusted."""
 
     prefix: str
-    taken: set[str]
+    names: _Names
+    room: _Room
     root: Mapping[str, Any] = field(default_factory=dict)
     open: bool = False
     found: dict[str, str] = field(default_factory=dict)
@@ -61,8 +90,13 @@ class _Types:
 
     def of(self, schema: Any, hint: str, depth: int = 0) -> str:
         """Return the type of a schema. If it needs a name, the name is made from `hint`."""
-        if not isinstance(schema, Mapping) or depth > 20:
+        if not isinstance(schema, Mapping) or depth > 20 or self.room.left < 0:
             return "Any"
+        found = self._of(schema, hint, depth)
+        self.room.left -= 10 + len(found)
+        return found
+
+    def _of(self, schema: Mapping[str, Any], hint: str, depth: int) -> str:
         if isinstance(ref := schema.get("$ref"), str):
             return self._referred(ref, depth)
         for key in ("anyOf", "oneOf"):
@@ -107,12 +141,14 @@ class _Types:
             target = target.get(step) if isinstance(target, Mapping) else None
         if target is self.root or not isinstance(target, Mapping):
             return "Any"
+        hint = ref.rpartition("/")[2]
         if isinstance(target.get("properties"), Mapping):  # It has a name, and may be recursive.
-            name = self._fresh(ref.rpartition("/")[2])
-            self.named[ref] = name
+            self.named[ref] = name = self._fresh(hint)
             self._define(name, target, depth)
             return name
-        return self.of(target, ref.rpartition("/")[2], depth + 1)
+        self.named[ref] = "Any"  # Inside of itself, a type without a name is not described again.
+        self.named[ref] = found = self.of(target, hint, depth + 1)
+        return found
 
     def _object(self, schema: Mapping[str, Any], hint: str, depth: int) -> str:
         if isinstance(schema.get("properties"), Mapping) and schema["properties"]:
@@ -127,10 +163,7 @@ class _Types:
         words = re.findall(r"[A-Za-z0-9]+", hint) or ["Value"]
         base = "".join(word[:1].upper() + word[1:] for word in words)[:60]
         name = base if base[0].isalpha() and base not in RESERVED else f"T{base}"
-        while name in self.taken:
-            name = f"{self.prefix}{name}" if not name.startswith(self.prefix) else f"{name}_"
-        self.taken.add(name)
-        return name
+        return self.names.take(name, name if name.startswith(self.prefix) else self.prefix + name)
 
     def _define(self, name: str, schema: Mapping[str, Any], depth: int) -> None:
         self.found[name] = ""  # Keep its place before the types that it uses.
@@ -159,26 +192,27 @@ class Stubs:
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.functions: dict[str, Function] = {}
+        names = _Names(RESERVED)
         for tool in tools:
             if not isinstance(tool, Tool):
                 raise DefinitionError(f"code mode calls tools, not {type(tool).__name__}")
-            name = _identifier(tool.name, self.functions.keys() | RESERVED)
+            name = names.take(fit := _identifier(tool.name), f"{fit}_")
             self.functions[name] = Function(name, tool, _parameters(tool))
         self.has_untrusted: bool = any(f.tool.settings.untrusted for f in self.functions.values())
         self.shown: str = self._text(checked=False)
         self.checked: str = _HEAD + _UNTRUSTED + self._text(checked=True)
 
     def _text(self, checked: bool) -> str:
-        taken = {*self.functions, *RESERVED}
+        names, room = _Names({*self.functions, *RESERVED}), _Room()
         classes: list[str] = []
         stubs: list[str] = []
         for function in self.functions.values():
             prefix = "".join(part.title() for part in function.name.split("_"))
-            given = _Types(
-                prefix, taken, function.tool.schema.plain, open=checked and self.has_untrusted
-            )
+            schema = function.tool.schema
+            is_open = checked and self.has_untrusted
+            given = _Types(prefix, names, room, schema.plain, open=is_open)
             head = _head(function, given)
-            returned = _Types(prefix, taken, function.tool.schema.output or {})
+            returned = _Types(prefix, names, room, schema.output or {})
             output = _returned(function.tool, returned)
             classes += [*given.found.values(), *returned.found.values()]
             stub = f"async def {function.name}({head}) -> {output}:"
@@ -220,10 +254,9 @@ def _returned(tool: Tool, types: _Types) -> str:
 
 
 def _parameters(tool: Tool) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for original in tool.schema.plain.get("properties", {}):
-        found[_identifier(original, found.keys() | set(keyword.kwlist))] = original
-    return found
+    names = _Names(keyword.kwlist)
+    originals = tool.schema.plain.get("properties", {})
+    return {names.take(fit := _identifier(original), f"{fit}_"): original for original in originals}
 
 
 def _docstring(function: Function) -> str:
@@ -247,14 +280,10 @@ def _clean(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"""', "'''").strip()[:_MAX_TEXT].rstrip('"\\')
 
 
-def _identifier(name: str, taken: Iterable[str]) -> str:
-    known = set(taken)
+def _identifier(name: str) -> str:
     fit = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
     fit = f"_{fit}" if fit[0].isdigit() else fit
-    fit = f"tool{fit}" if fit.startswith("_functool") else fit
-    while fit in known:
-        fit += "_"
-    return fit
+    return f"tool{fit}" if fit.startswith("_functool") else fit
 
 
 def _union(kinds: Iterable[str]) -> str:

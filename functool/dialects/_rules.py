@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from functool.schema.shapes import NAMES
+from functool.schema.subset import closed
 
 SCALARS = ("string", "number", "boolean", "null")
 """What an untyped node becomes where every node needs a type, as in the strict form of a tool."""
@@ -311,13 +312,8 @@ def _closed(rules: Rules, node: Node, rest: str) -> Iterator[str]:
     extra = node.get("additionalProperties")
     if not rules.closed or "object" not in listed(node.get("type")) or extra is False:
         return
-    pair = {"key": {"type": "string"}, "value": extra if isinstance(extra, dict) else {}}
-    pairs = {
-        "type": "object",
-        "properties": pair,
-        "required": [*pair],
-        "additionalProperties": False,
-    }
+    value = extra if isinstance(extra, dict) else {}
+    pairs = closed({"key": {"type": "string"}, "value": value})
     if rest or node.get("properties"):
         node["additionalProperties"] = False
         if extra is None:

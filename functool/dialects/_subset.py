@@ -10,33 +10,24 @@ from functool.schema.shapes import is_type, types_of, values_of
 from functool.schema.subset import AZURE, KEPT, STRUCTURE, TYPES, malformed, moves_to_text
 
 _UNREAD = ("patternProperties", "propertyNames")  # They leave the subset whatever they hold.
-
-_SENTENCES = {
-    "root-type": "the root has to be of type object",
-    "root-combinator": "the root has to be one object, not a union or a reference",
-    "ref-siblings": "no other keyword may stand beside $ref",
-    "ref-target": "this $ref leads to no part of the schema",
-    "type-missing": "each part needs a type",
-    "type-unknown": "JSON Schema has no such type",
-    "enum-type": "a choice is not of the type that is named",
-    "properties-missing": "an object has to name its properties",
-    "additional-properties": "an object may not take further properties",
-    "required-incomplete": "every property has to be required, also",
-    "items-missing": "an array has to say what its items are",
-    "items-shape": "items may not be a list; that is the form of older drafts",
-    "boolean-schema": "true and false are not taken as schemas",
-    "malformed": "a keyword has a value that JSON Schema does not allow",
-    "format": "this format is not taken",
-    "pattern-lookaround": "the pattern may not look ahead or behind",
-    **{f"azure-{word}": f"Azure does not take the keyword {word}" for word in AZURE},
+_WORDS = {
+    "root-type": "the root is not an object",
+    "root-combinator": "the root is a union or a reference",
+    "malformed": "not valid JSON Schema",
+    "boolean-schema": "true or false in place of a schema",
+    "items-shape": "a tuple as older drafts write it",
+    "pattern-lookaround": "a pattern with a lookaround",
+    "ref-siblings": "keywords beside $ref",
+    "ref-target": "a $ref to nothing",
+    "type-missing": "no type",
+    "type-unknown": "an unknown type",
+    "enum-type": "a choice of another type",
+    "properties-missing": "an object without named properties",
+    "additional-properties": "an object that takes further names",
+    "required-incomplete": "optional properties",
+    "items-missing": "a list without a schema of its items",
 }
-
-
-def explained(violation: str) -> str:
-    """Return a violation with its rule as a sentence. A keyword speaks for itself."""
-    place, _, rule = violation.partition(": ")
-    word, space, names = rule.partition(" ")
-    return f"{place}: {_SENTENCES.get(word, word)}{space}{names}"
+"""What a host reads of each rule. Every other rule ends with the name of a keyword."""
 
 
 def violations(schema: Any) -> list[str]:
@@ -45,24 +36,41 @@ def violations(schema: Any) -> list[str]:
     Returns:
         `JSON pointer: rule`, such as `#/properties/a: format`.
     """
+    return [f"{path}: {rule}" for path, rule in _violations(schema)]
+
+
+def in_words(schema: Any) -> list[str]:
+    """List what `violations` finds, such as `#/properties/a: the keyword format`."""
+    return [f"{path}: {_worded(rule)}" for path, rule in _violations(schema)]
+
+
+def _worded(rule: str) -> str:
+    name, space, names = rule.partition(" ")
+    keyword = name.removeprefix("azure-").removeprefix("keyword-")
+    return _WORDS.get(name, f"the keyword {keyword}") + space + names
+
+
+def _violations(schema: Any) -> Iterator[tuple[str, str]]:
     top = schema if isinstance(schema, dict) else {}
-    found = ["#: root-type"] if top.get("type") != "object" else []
-    found += ["#: root-combinator"] if top.keys() & {"anyOf", "oneOf", "allOf", "$ref"} else []
-    return [*found, *_find(schema, "#", top)]
+    if top.get("type") != "object":
+        yield "#", "root-type"
+    if top.keys() & {"anyOf", "oneOf", "allOf", "$ref"}:
+        yield "#", "root-combinator"
+    yield from _find(schema, "#", top)
 
 
-def _find(s: Any, path: str, root: dict[str, Any]) -> Iterator[str]:
+def _find(s: Any, path: str, root: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if reason := malformed(s):
-        yield f"{path}: {reason.partition(':')[0]}"
+        yield path, reason.partition(":")[0]
         return
     for key in s:
         if key in AZURE:
-            yield f"{path}: azure-{key}"
+            yield path, f"azure-{key}"
         elif key not in KEPT and (path != "#" or key not in ("$id", "$schema")):
-            yield f"{path}: keyword-{key}"
+            yield path, f"keyword-{key}"
         elif moves_to_text(key, s[key]):
-            yield f"{path}: {'pattern-lookaround' if key == 'pattern' else key}"
-    yield from (f"{path}: {rule}" for rule, broken in _rules(s, root).items() if broken)
+            yield path, "pattern-lookaround" if key == "pattern" else key
+    yield from ((path, rule) for rule, broken in _rules(s, root).items() if broken)
     inner = [(where, child) for where, child in children(s) if where[0] in STRUCTURE]
     inner += [((word, name), s[word][name]) for word in DEFINITIONS for name in s.get(word, ())]
     for where, child in inner:

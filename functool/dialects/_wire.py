@@ -24,7 +24,7 @@ from functool import (
 from functool.content import base64_of as base64_of
 from functool.content import data_url
 from functool.dialects import Lost, placed
-from functool.schema.json_schema import children, lookup
+from functool.schema.json_schema import children, lookup, walk
 
 Tools = Tool | Iterable[Tool] | Toolset
 """Some tools: a tool, an iterable of tools, or a `Toolset`."""
@@ -193,18 +193,14 @@ class Size:
 def size(schema: Mapping[str, Any]) -> Size:
     """Measure a schema. Each definition counts once; `depth` follows each reference once."""
     found = Size()
-    definitions: Mapping[str, Any] = schema.get("$defs", {})
-    found.characters = sum(map(len, definitions))
-    todo: list[Any] = [schema, *definitions.values()]
-    while todo:
-        if isinstance(node := todo.pop(), dict):
-            _measure(node, found)
-            todo += [child for _, child in children(node)]
+    found.characters = sum(map(len, schema.get("$defs", {})))
+    for node in walk(schema):
+        _measure(node, found)
     found.depth = _depth(schema)
     return found
 
 
-def _measure(node: dict[str, Any], found: Size) -> None:
+def _measure(node: Mapping[str, Any], found: Size) -> None:
     properties = _mapping(node.get("properties"))
     required = {*map(str, _list(node.get("required")))}
     found.properties += len(properties)

@@ -14,7 +14,7 @@ from functool.dialects import Lost
 from functool.dialects._response_events import ResponseEvents
 from functool.dialects._rules import Rules
 from functool.dialects._stream import Reader
-from functool.dialects._subset import explained, violations
+from functool.dialects._subset import in_words
 from functool.dialects._walk import render
 from functool.dialects._wire import (
     IMAGES,
@@ -113,14 +113,13 @@ def parameters(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema = tool.schema
     if not schema.strict:
         return render(schema.plain, PLAIN)
-    left = [Lost(explained(reason)) for reason in violations(schema.parameters)]
+    left = map(Lost, in_words(schema.parameters))
     return schema.parameters, [*rewritten(schema), *left, *_limits(schema.parameters)]
 
 
 def rewritten(schema: ToolSchema) -> list[str]:
     """Return where the plain form of a strict tool leaves the strict subset."""
-    reasons = map(explained, violations(schema.plain))
-    return [f"{reason} (rewritten in the strict form)" for reason in reasons]
+    return [f"{reason} (rewritten in the strict form)" for reason in in_words(schema.plain)]
 
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:

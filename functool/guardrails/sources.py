@@ -62,7 +62,7 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         suspect = {
             place: sources
             for place, sources in labels.items()
-            if names and (not place or any(_is_within(place, top) for top in places))
+            if names and (not place or f"/{place[1:].partition('/')[0]}" in places)
         }
         if wrote is None:
             return suspect
@@ -113,37 +113,60 @@ def _unknown_places(
     value: Any,
     top: str,
     named: Collection[str],
-    labels: Iterable[str],
+    labels: Collection[str],
     is_known: Callable[[str], bool],
 ) -> list[str]:
     """Return the places without a label of the values that are not known: at most 50 and `top`."""
     found = (place for place, item in _leaves(value, top, named) if not is_known(_text(item)))
-    bare = (place for place in found if not any(_is_within(place, at) or not at for at in labels))
+    bare = (place for place in found if not _is_labelled(place, labels))
     places = [*islice(bare, _NAMED + 1)]
     # A person cannot read more, so the whole is blamed.
     return [*places[:_NAMED], top] if len(places) > _NAMED else places
 
 
-def remember(context: Context[Any], result: ToolResult, arguments: Any) -> None:
-    """Remember the short values of a trusted tool's result. A result with a label is skipped.
+def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
+    """Remember the short values of a trusted tool's result. If there is a label, it is skipped.
 
-    The tool may only repeat its `arguments`, which a model has written, so these are skipped too.
+    The tool may only repeat its arguments, which a model has written, so these are skipped too.
     """
-    if result.error is not None or metadata_of(result).get("sources"):
+    if result.error is not None or metadata_of(result).get("sources") or _labels(call):
         return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
     data = result.text if result.value is None else result.value
     with suppress(ValueError):  # As JSON, each field of a model is a value.
         data = json.loads(to_json(data))
-    sent = {_text(value) for _, value in _leaves(arguments, "")}
+    sent = {_text(value) for _, value in _leaves(call.arguments, "")}
     texts = (_text(value) for _, value in _leaves(data, ""))
     new = dict.fromkeys(text for text in texts if len(text) <= _SHORT and text not in sent)
     known.update([*new][: _MOST - len(known)])
 
 
+def has_sources(call: ToolCall) -> bool:
+    """Whether a call has labels. A host may have set its metadata to anything."""
+    metadata: Any = call.metadata
+    return isinstance(metadata, Mapping) and isinstance(metadata.get("sources"), Mapping)
+
+
+def placed(call: ToolCall, names: Mapping[str, str], known: Collection[str]) -> dict[str, Any]:
+    """Return the metadata of a call with its labels at the places of the canonical arguments.
+
+    A label of an alias moves to the parameter, and one whose place nobody knows, such as a place in
+    the strict form, to the whole call. `names` maps the names that were sent to those of the
+    parameters, and `known` are the names in the schema: an argument with null may be left out.
+    """
+    found: dict[str, Any] = {}
+    for place, labels in call.metadata["sources"].items():
+        head = str(place)[1:].partition("/")[0]
+        name = head.replace("~1", "/").replace("~0", "~")
+        at = {names.get(name, name), name} & {*names.values()} if place else ()
+        there = {f"/{_escaped(each)}{place[1 + len(head) :]}" for each in at}
+        for each in there or [place if name in known else ""]:
+            found[each] = [*dict.fromkeys((*found.get(each, ()), *labels))]
+    return {**call.metadata, "sources": found}
+
+
 def _labels(call: ToolCall) -> dict[str, list[str]]:
-    sources = call.metadata.get("sources")
-    labels = sources if isinstance(sources, Mapping) else {}
+    labels = call.metadata["sources"] if has_sources(call) else {}
     return {str(place): [*names] for place, names in labels.items()}
 
 
@@ -154,8 +177,11 @@ def _is_decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
     return wanted is not None and same_json(wanted, dict(given))
 
 
-def _is_within(place: str, top: str) -> bool:
-    return place == top or place.startswith(f"{top}/")
+def _is_labelled(place: str, labels: Collection[str]) -> bool:
+    """Whether a place, or one above it, has a label. There may be as many labels as values."""
+    while place and place not in labels:
+        place = place.rpartition("/")[0]
+    return place in labels
 
 
 def _escaped(name: str) -> str:

@@ -56,7 +56,8 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
     It cleans the output (texts, names and URIs), the error, and every text inside the value. The
     value keeps its shape: a dict stays a dict. Only if it contains a match, an object such as a
     model or a dataclass becomes its JSON form, and a number becomes a text. If a pattern matches
-    across several texts of the value's JSON, that JSON is cleaned and becomes the value.
+    across several texts of the value's JSON, that JSON is cleaned and becomes the value. If it
+    matches across several texts of the output, these become one text.
 
     Patterns also match behind JSON escapes: `p\u00e4ss` is found as `päss`. Text that is JSON stays
     JSON. In other text, escapes are replaced if they hid a match. A word that `truncate` has cut is
@@ -71,7 +72,7 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
         value, output, error = _clean_with_json(clean, result.value), result.output, result.error
         if value is not result.value and output == render(result.value):
             output = render(value)
-        output = [_clean_value(clean, part) for part in output]
+        output = _clean_output(clean, output)
         if error is not None:
             cut = [_LAST_WORD] if len(error.message) == MAX_REPR else []
             message = _cleaner([*compiled, *cut])(error.message)
@@ -98,7 +99,7 @@ def compiled_patterns(patterns: Iterable[str | re.Pattern[str]]) -> list[re.Patt
     except (re.error, TypeError) as error:
         raise DefinitionError(f"patterns must be a list of regular expressions: {error}") from error
     if isinstance(patterns, str) or any(isinstance(pattern.pattern, bytes) for pattern in compiled):
-        raise DefinitionError("patterns must be a list of regular expressions for text")
+        raise DefinitionError("patterns must be a list of regular expressions, not a str or bytes")
     return compiled
 
 
@@ -121,8 +122,20 @@ def _clean_with_json(clean: Callable[[str], str], value: Any) -> Any:
     if isinstance(value, str):
         return value
     shown = render(value)
-    cleaned = [_clean_value(clean, part) for part in shown]
-    return value if cleaned == shown else _parsed(ToolResult(output=cleaned).text)
+    cleaned = _clean_output(clean, shown)
+    if cleaned == shown:
+        return value
+    return cleaned if len(shown) > 1 else _parsed(ToolResult(output=cleaned).text)
+
+
+def _clean_output(clean: Callable[[str], str], output: list[Content]) -> list[Content]:
+    """Remove matches from every part, and across texts: the texts become one then."""
+    output = [_clean_value(clean, part) for part in output]
+    texts = [part.text for part in output if isinstance(part, TextContent)]
+    text = "\n".join(texts)
+    if len(texts) < 2 or (new := clean(text)) == text:
+        return output
+    return [TextContent(text=new), *(p for p in output if not isinstance(p, TextContent))]
 
 
 def _clean_value(clean: Callable[[str], str], value: Any) -> Any:

@@ -45,6 +45,9 @@ __all__ = [
 ]  # fmt: skip
 
 _CONTEXT = "functool_invocation"
+_UNASKED = "functool.agent_framework.unasked"
+"""The key in `context.state` of the calls that `approval_rule` let pass: their names and ids."""
+
 RESULT = "functool_result"
 """The key of `FunctionInvocationContext.metadata` that holds our whole `ToolResult`."""
 
@@ -164,8 +167,10 @@ def export_all(
 def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content], Awaitable[bool]]:
     """Return a rule for the `auto_approval_rules` of agent-framework's `ToolApprovalMiddleware`.
 
-    The framework pauses for every call of a tool that may ask for approval. With this rule a call
-    runs at once if no condition of `require_approval(when)` asks, or if a grant covers the call.
+    The framework pauses for every call of a tool that may ask for approval. With this rule it does
+    not pause if no condition of `require_approval(when)` asks, or if a grant covers the call. The
+    tool decides again when the call runs. If it asks then, for example because another call has
+    used up the grant, the model reads that a person has to approve.
 
     Args:
         tools: The tools that were exported. The rule finds the tool of a call by name.
@@ -173,12 +178,16 @@ def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content],
             grants.
     """
     askers = {tool.name: asker(tool) for tool in as_list(tools)}
+    unasked: set[tuple[str, str]] = context.state.setdefault(_UNASKED, set())
 
     async def rule(function_call: af.Content) -> bool:
         asks, arguments = askers.get(function_call.name), function_call.parse_arguments()
         if asks is None or not isinstance(arguments, Mapping):
             return False
-        return not await asks(arguments, function_call.call_id or "", context)
+        call_id = function_call.call_id or ""
+        passes = not await asks(arguments, call_id, context)
+        (unasked.add if passes else unasked.discard)((function_call.name, call_id))
+        return passes
 
     return rule
 
@@ -265,6 +274,10 @@ async def _invoke(
     call = ToolCall(
         name=tool.name, arguments=_sent(tool, arguments), id=str(metadata.get("call_id") or "")
     )
+    unasked = context.state.get(_UNASKED, set())
+    if (call.name, call.id) in unasked:  # The rule let it pass, and no person has approved it.
+        unasked.discard((call.name, call.id))
+        approved = False
     try:
         result = await tool.invoke(call, relayed(tool, call, context) if approved else context)
     except Tripwire as stop:

@@ -30,11 +30,11 @@ def approve(request: ApprovalRequest) -> Decision:
         size = f"the arguments are {len(shown):,} characters long"
         reason = f"Nobody was asked: {size}, and a person is shown at most {MAX_QUESTION:,}."
         return Decision(approved=False, reason=reason)
-    refused = Decision(approved=False, reason="The person at the terminal did not approve.")
     question = f"Allow {request_text(request)} to run?"
     if not sys.stdin.isatty():
         click.echo(f"{question}\n{NO_TERMINAL}", err=True)
-        return refused
+        return Decision(approved=False, reason="Nobody was asked: there is no terminal.")
+    refused = Decision(approved=False, reason="The person at the terminal did not approve.")
     while True:
         answer = click.prompt(f"{question} [y/N/e]", "n", show_default=False, err=True).strip()
         if answer.lower() in ("y", "yes"):

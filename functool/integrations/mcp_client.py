@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
@@ -90,7 +91,7 @@ async def connect(
     link = Link(way, settings, pins, tools.listed, CONNECT_SECONDS)
     definitions = await link.open()
     try:
-        tools.fill(definitions, link)
+        await tools.fill(definitions, link)
         yield tools
     finally:
         await link.end()
@@ -112,6 +113,7 @@ class _Tools(Toolset):
         self._local: dict[str, Tool] = {}
         self._known: set[str] = set()
         self._room = MAX_LISTED
+        self._filling = asyncio.Lock()
 
     def __getitem__(self, name: str) -> Tool:
         return self._local[name]
@@ -125,26 +127,33 @@ class _Tools(Toolset):
     def __repr__(self) -> str:
         return f"Toolset({list(self._local)})"
 
-    def fill(self, definitions: list[types.Tool], link: Link) -> bool:
-        """Add new tools, and return whether there were any."""
+    async def fill(self, definitions: list[types.Tool], link: Link) -> bool:
+        """Add new tools, and return whether there were any.
+
+        Thousands of tools take seconds, so the event loop does other work in between.
+        """
         self._link = link
-        begun = len(self._known)
-        for definition in definitions:
-            if definition.name in self._known:
-                continue
-            # A server may list other names each time.
-            size = untrusted.size_of(definition)
-            if size > self._room or len(self._known) >= MAX_TOOLS:
-                break
-            self._room -= size
-            self._known.add(definition.name)
-            name = untrusted.local_name(self._prefix + definition.name, self._local)
-            self._local[name] = _tool(definition, name, link, self._trusted, self._options)
-        return len(self._known) > begun
+        async with self._filling:
+            begun = len(self._known)
+            for definition in definitions:
+                if definition.name in self._known:
+                    continue
+                # A server may list other names each time.
+                size = untrusted.size_of(definition)
+                if size > self._room or len(self._known) >= MAX_TOOLS:
+                    break
+                self._room -= size
+                self._known.add(definition.name)
+                name = untrusted.local_name(self._prefix + definition.name, self._local)
+                self._local[name] = _tool(definition, name, link, self._trusted, self._options)
+                await asyncio.sleep(0)
+            return len(self._known) > begun
 
     async def listed(self, definitions: list[types.Tool]) -> None:
         """Add the tools of a new listing, and call the host's `changed` if there are new ones."""
-        if self._link is None or not self.fill(definitions, self._link) or self._on_change is None:
+        if self._link is None or not await self.fill(definitions, self._link):
+            return
+        if self._on_change is None:
             return
         try:
             pending = self._on_change(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
 
 import anyio
@@ -22,6 +22,8 @@ from functool.integrations.mcp_transport import MALFORMED, Way
 from functool.integrations.visible import visible
 
 Listed: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
+Listing: TypeAlias = dict[str, tuple[types.Tool, str]]
+"""By name, the definition of each tool that a server lists, and its hash."""
 
 MAX_PAGES = 100
 MAX_TOOLS = untrusted.MAX_TOOLS
@@ -75,13 +77,11 @@ class Link:
             ConnectionError: The server cannot be reached.
         """
         self._stop, self._announced, self._doubtful = asyncio.Event(), asyncio.Event(), False
-        ready: asyncio.Future[tuple[Client, list[types.Tool]]] = (
-            asyncio.get_running_loop().create_future()
-        )
+        ready: asyncio.Future[tuple[Client, Listing]] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep(ready, self._stop))
         try:
             async with asyncio.timeout(self._patience):
-                self._client, definitions = await ready
+                self._client, listing = await ready
         except BaseException as error:  # A cancelled caller leaves no connection.
             self._task.cancel()
             await self.close()
@@ -89,8 +89,7 @@ class Link:
                 reason = self._way.advice() or _reason(error)
                 raise ConnectionError(f"the MCP server cannot be reached: {reason}") from error
             raise
-        self._note(definitions)
-        return definitions
+        return self._noted(listing)
 
     async def close(self) -> None:
         """Close the connection, also if the server does not react."""
@@ -183,24 +182,25 @@ class Link:
         self._doubtful = False
         try:
             async with asyncio.timeout(self._patience):
-                definitions = await _list(client)
+                listing = await _list(client)
         except BaseException as error:  # A cancelled question has no answer.
             self._doubtful = True
             if isinstance(error, Exception):
                 return False
             raise
-        self._note(definitions)
-        await self._changed(definitions)
+        await self._changed(self._noted(listing))
         return True
 
-    def _note(self, definitions: Iterable[types.Tool]) -> None:
-        self._offered = {definition.name: untrusted.pin(definition) for definition in definitions}
+    def _noted(self, listing: Listing) -> list[types.Tool]:
+        """Note what the server offers now, and return the definitions."""
+        self._offered = {name: offered for name, (_, offered) in listing.items()}
         for name, offered in self._offered.items():
             if len(self._pins) < MAX_TOOLS:  # A server may list other names each time.
                 self._pins.setdefault(name, offered)
+        return [definition for definition, _ in listing.values()]
 
     async def _keep(
-        self, ready: asyncio.Future[tuple[Client, list[types.Tool]]], stop: asyncio.Event
+        self, ready: asyncio.Future[tuple[Client, Listing]], stop: asyncio.Event
     ) -> None:
         """Keep a client open until `stop` is set. The same task has to enter and leave it."""
         try:
@@ -253,9 +253,9 @@ class Link:
             self._doubtful = True
 
 
-async def _list(client: Client) -> list[types.Tool]:
+async def _list(client: Client) -> Listing:
     # Keep only the first tool of a name. Otherwise the pin of one would be valid for the other.
-    tools: dict[str, types.Tool] = {}
+    tools: Listing = {}
     cursor: str | None = None
     left = MAX_LISTED
     for _ in range(MAX_PAGES):
@@ -264,10 +264,12 @@ async def _list(client: Client) -> list[types.Tool]:
         if left < 0 or len(tools) + len(page.tools) > MAX_TOOLS:
             raise ToolError(f"the server lists more than {MAX_TOOLS:,} tools, or 64 MiB of them")
         for tool in page.tools:
-            tools.setdefault(tool.name, tool)
+            if tool.name not in tools:
+                tools[tool.name] = tool, untrusted.pin(tool)
+                await asyncio.sleep(0)  # All the hashes take seconds.
         cursor = page.next_cursor
         if cursor is None:
-            return list(tools.values())
+            return tools
     raise ToolError(f"the server's list of tools does not end after {MAX_PAGES} pages")
 
 

@@ -243,11 +243,15 @@ async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> 
         shown = _shown(run)
         call, edited = _as_asked(tool, call, run, shown)
         context = relayed(tool, call, context, shown, edited)
+    # An agent inside of the tool may share this context, and its model may choose the same id.
+    around = shared.calls.get(call.id)
     shared.calls[call.id] = run
     try:
         result = await tool.invoke(call, context)
     finally:
-        del shared.calls[call.id]
+        shared.calls.pop(call.id, None)
+        if around is not None:
+            shared.calls[call.id] = around
     return _output(result)
 
 

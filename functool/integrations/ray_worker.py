@@ -19,6 +19,8 @@ GATHER_SECONDS = 0.01
 """How long results wait for others of their chunk, so that they are sent together."""
 
 Prepared = tuple[Toolset, Any]
+_KEPT = ("guardrails", "sources")
+"""The metadata that stays on a result that cannot be pickled as it is."""
 
 
 def packed_request(call: ToolCall, approved: str) -> bytes:
@@ -150,9 +152,8 @@ def _pickled(result: ToolResult | Tripwire) -> bytes:
             pickle.loads(packed)  # An instance may be pickled and yet fail to unpickle.
     except Exception:
         assert isinstance(result, ToolResult)
-        metadata = {"ray": {"value_is_text": True}}
-        if "guardrails" in result.metadata:
-            metadata["guardrails"] = result.metadata["guardrails"]
+        kept = {key: result.metadata[key] for key in _KEPT if key in result.metadata}
+        metadata = {**kept, "ray": {"value_is_text": True}}
         return pickle.dumps(changed(result, value=result.text, metadata=metadata))
     return packed
 

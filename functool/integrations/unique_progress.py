@@ -5,16 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from functool import ToolEvent, ToolResult
+from unique_toolkit.agentic.tools.tool_progress_reporter import ProgressState
+from unique_toolkit.language_model.schemas import LanguageModelFunction
 
-try:
-    from unique_toolkit.agentic.tools.tool_progress_reporter import ProgressState
-    from unique_toolkit.language_model.schemas import LanguageModelFunction
-except ImportError as _error:
-    raise ImportError(
-        "the Unique integration needs unique-toolkit and Python 3.12:"
-        " pip install 'functool[unique]'"
-    ) from _error
+from functool import ToolEvent, ToolResult
 
 _log = logging.getLogger("functool")
 

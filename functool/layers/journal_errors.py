@@ -25,10 +25,6 @@ class OutcomeUnknown(ToolError):
             details={"key": key, "started": started},
         )
 
-    def __reduce__(self) -> tuple[type[OutcomeUnknown], tuple[str, str]]:
-        assert self.details is not None
-        return type(self), (self.details["key"], self.details["started"])
-
 
 class JournalConflict(ToolError):
     """A call's id is empty, is not valid text, or was used before with other arguments."""

@@ -21,6 +21,7 @@ def one_tool(tool: Tool) -> Tool:
     """
     if not isinstance(tool, Tool):
         remedy = ": decorate it with @FunctionTool" if callable(tool) else ""
+        remedy = ": export each of them" if isinstance(tool, (list, tuple, Toolset)) else remedy
         raise TypeError(f"export takes one tool, not {type(tool).__name__}{remedy}")
     return tool
 

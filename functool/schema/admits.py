@@ -15,8 +15,8 @@ TYPES = {*NAMES.values()}
 _NUMBERS = ("integer", "number")
 
 
-Known = dict[int, set[str]]
-"""The types that schemas allow, by the id of each: many references may lead to the same one."""
+Known = dict[Any, set[str]]
+"""The types that schemas allow by the id of each, and lists in them by keyword and id."""
 
 
 def admits_null(schema: Any, root: Any, known: Known | None = None) -> bool:
@@ -38,48 +38,52 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
 
     A reference that leads nowhere, or back to itself, allows all.
     """
-    key = id(schema)
-    if key in known:
-        return known[key]
-    known[key] = TYPES
+    if id(schema) in known:
+        return known[id(schema)]
+    known[id(schema)] = TYPES
     node = resolved(root, schema)
     if not isinstance(node, Mapping) or depth > _DEEPEST:
         return set() if node is False else TYPES
     kinds = {*types_of(node)} if "type" in node else TYPES
-    if (values := values_of(node)) is not None:
-        kinds = {kind for kind in kinds if any(is_type(value, [kind]) for value in values)}
-    for word in ("anyOf", "oneOf"):
-        if word in node:
-            inner = [_admitted(part, root, known, depth + 1) for part in node[word]]
-            kinds = kinds & set().union(*inner)
-    for part in node.get("allOf", ()):
-        kinds = kinds & _admitted(part, root, known, depth + 1)
-    known[key] = kinds
+    if "const" in node:
+        kinds = kinds & _of_value(node["const"])
+    for word in node.keys() & {"enum", "anyOf", "oneOf", "allOf"}:
+        parts, joined = node[word], TYPES.intersection if word == "allOf" else set[str]().union
+        if (key := (word, id(parts))) not in known:  # Many references may lead to the same list.
+            known[key] = TYPES
+            inner = (_admitted(part, root, known, depth + 1) for part in parts)
+            known[key] = joined(*(map(_of_value, parts) if word == "enum" else inner))
+        kinds = kinds & known[key]
+    known[id(schema)] = kinds
     return kinds
+
+
+def _of_value(value: Any) -> set[str]:
+    return {kind for kind in TYPES if is_type(value, [kind])}
 
 
 def kinds_of(root: Mapping[str, Any]) -> set[str]:
     """Return the types in a JSON Schema of arguments, at any depth below its root.
 
-    The set also holds `any` if a part allows anything, the keywords `$ref`, `enum` and `const` if
-    a part has them, and `listed number` if an `enum` or `const` lists a number.
+    The set also holds `any` if a part allows anything, `$ref` if a part is a reference, and `listed
+    number` if an `enum` or `const` lists a number.
     """
     kinds: set[str] = set()
     todo = [*root.get("$defs", {}).values(), *(part for _, part in children(root))]
     while todo:
         schema = todo.pop()
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, (dict, Mapping)):
             kinds |= {"any"} if schema is not False else set()
             continue
-        named = schema.get("type", [])
-        found = {*(named if isinstance(named, list) else [named])}
-        found |= schema.keys() & {"$ref", "enum", "const"}
+        named, choices = schema.get("type", ()), values_of(schema)
+        types = {named} if isinstance(named, str) else {*named}
+        types |= {"$ref"} if "$ref" in schema else set()
         parts = [part for _, part in children(schema) if part is not False]
-        if not parts and found <= {"array", "object"}:
-            found.add("any")
-        if any(type(choice) in (int, float) for choice in values_of(schema) or ()):
-            found.add("listed number")
-        kinds |= found
+        if not parts and choices is None and types <= {"array", "object"}:
+            types.add("any")
+        if choices and any(type(choice) in (int, float) for choice in choices):
+            types.add("listed number")
+        kinds |= types
         todo += parts
     return kinds
 

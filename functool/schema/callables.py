@@ -30,13 +30,13 @@ def body_of(func: Any) -> Any:
 
 
 def run_kind(func: Any) -> str:
-    """Return how a callable runs: `coroutine`, `generator`, `async generator` or `function`."""
+    """Return how a callable runs: `coroutine`, `async generator`, or `function` for all others."""
     func = body_of(func)
     if inspect.isasyncgenfunction(func):
         return "async generator"
     if inspect.iscoroutinefunction(func):
         return "coroutine"
-    return "generator" if inspect.isgeneratorfunction(func) else "function"
+    return "function"
 
 
 def takes(func: Any, count: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import SchemaValidator
@@ -12,7 +12,6 @@ from pydantic_core import SchemaValidator
 from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved, unreadable
 from functool.schema.linear import linear
-from functool.schema.readings import counted
 from functool.schema.rewrite import rewritten
 
 T = TypeVar("T")
@@ -32,8 +31,6 @@ def cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
             return make(annotation)
         # Different annotations may be equal: Annotated[int, Ge(1)] == Annotated[int, Ge(True)], and
         # A | B == B | A, although the first of the members that fit wins.
-        if get_origin(annotation) is Annotated:
-            return make(annotation)
         return known(annotation, str(annotation) if get_args(annotation) else "")
 
     return ask
@@ -60,14 +57,12 @@ def core_of(annotation: Any, name: str) -> Any:
 
 
 def compiled(core: Any, config: Any = None, *, brief: bool = False) -> SchemaValidator:
-    """Compile a rewritten core schema, so that it validates in linear time.
-
-    What stays a recursive union without tags counts how often it is read; `brief` is for `counted`.
+    """Compile a rewritten core schema, so that it validates in linear time: see `linear`.
 
     With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks what
     was rewritten inside the model.
     """
-    return SchemaValidator(counted(linear(core), brief), config, _use_prebuilt=False)
+    return SchemaValidator(linear(core, brief), config, _use_prebuilt=False)
 
 
 @cached

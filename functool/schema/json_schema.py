@@ -19,11 +19,11 @@ UNSET: Any = ...  # Not a JSON value, and the same object after a deep copy.
 
 # The keywords that hold a list of schemas, a mapping of names to schemas, and a single schema.
 MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
-NAMED = ("properties", "patternProperties", "dependentSchemas")
-ONE = (
+NAMED = {"properties", "patternProperties", "dependentSchemas"}
+ONE = {
     *("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"),
     *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
-)
+}
 DEFINITIONS = ("$defs", "definitions")
 
 
@@ -67,12 +67,12 @@ def resolved(root: Any, node: Any) -> Any:
 def children(node: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
     """Yield the path and the schema of each direct child of `node`, except its definitions."""
     for keyword, value in node.items():
-        if keyword in MANY and isinstance(value, list):
-            yield from (((keyword, i), child) for i, child in enumerate(value))
+        if keyword in ONE and isinstance(value, (dict, bool, Mapping)):
+            yield (keyword,), value
         elif keyword in NAMED and isinstance(value, Mapping):
             yield from (((keyword, name), child) for name, child in value.items())
-        elif keyword in ONE and isinstance(value, (Mapping, bool)):
-            yield (keyword,), value
+        elif keyword in MANY and isinstance(value, list):
+            yield from (((keyword, i), child) for i, child in enumerate(value))
 
 
 def walk(schema: Any) -> Iterator[Mapping[str, Any]]:
@@ -80,7 +80,7 @@ def walk(schema: Any) -> Iterator[Mapping[str, Any]]:
     todo = [schema]
     while todo:
         node = todo.pop()
-        if isinstance(node, Mapping):
+        if isinstance(node, (dict, Mapping)):
             yield node
             todo += [child for _, child in children(node)]
             for keyword in DEFINITIONS:
@@ -126,7 +126,7 @@ class Names:
             name = todo.pop()
             if name not in edges:
                 own = {k: v for k, v in self.target(name).items() if k not in DEFINITIONS}
-                refs = [node.get("$ref") for node in walk(own)]
+                refs = (node["$ref"] for node in walk(own) if "$ref" in node)
                 edges[name] = {self.of(ref) for ref in refs if isinstance(ref, str)}
                 todo += edges[name]
         # This is Tarjan's algorithm. `path` holds the names whose cycles are not complete yet, and

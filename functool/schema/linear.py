@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic_core import SchemaValidator, core_schema, to_json
 
-from functool.schema.rewrite import inside
+from functool.schema.readings import counted
+from functool.schema.rewrite import MAPPINGS, choices_of, inside
 
 _FEW = 1_000
 """A set of so many items is quick, whatever their hashes are."""
@@ -24,17 +25,19 @@ _SAME = 100
 _UNLIKE = "functool.hashed"
 """The tag of what may be hashed. `problems_of` leaves it out, as it is no name of an argument."""
 
-_HASHED = ("set", "frozenset", "dict")
+_HASHED = ("set", "frozenset", *MAPPINGS)
 _FIELDS = ("model-fields", "dataclass-args", "typed-dict")
 
 
-def linear(core: Any, definitions: Mapping[str, Any] | None = None) -> Any:
-    """Return a copy of a core schema that differs from pydantic's in two ways, at every depth.
+def linear(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None) -> Any:
+    """Return a copy of a core schema that differs from pydantic's in three ways, at every depth.
 
     - Of a union's classes that are told apart by a constant of their own, only the right one is
       tried. pydantic tries all, so a recursive union would double the work at each level.
     - A large set, or a dict whose keys are not texts, is refused if many items have the same hash.
       A model can write such numbers, and Python would take the square of their number.
+    - What stays a recursive union without tags counts how often it is read; `brief` is for
+      `counted`.
     """
     kind = core.get("type")
     if len(core) == 1 and kind not in _HASHED:
@@ -42,14 +45,15 @@ def linear(core: Any, definitions: Mapping[str, Any] | None = None) -> Any:
     if definitions is None:
         definitions = {part["ref"]: part for part in core.get("definitions", ())}
     known = definitions
-    made = inside(core, lambda part: linear(part, known))
-    if kind == "union" and core.get("mode", "smart") == "smart":
-        return _with_tags(made, definitions)
+    made = inside(core, lambda part: linear(part, brief, known))
+    if kind == "union":
+        is_smart = core.get("mode", "smart") == "smart"
+        return counted(_with_tags(made, known) if is_smart else made, known, brief)
     if kind not in _HASHED:
         return made
-    hashed = core.get("keys_schema" if kind == "dict" else "items_schema")
+    hashed = core.get("keys_schema" if kind in MAPPINGS else "items_schema")
     hashed = hashed or core_schema.any_schema()
-    texts = ("str", "any") if kind == "dict" else ("str",)  # JSON's keys are texts.
+    texts = ("str", "any") if kind in MAPPINGS else ("str",)  # JSON's keys are texts.
     if hashed["type"] in texts:
         return made
     named = {key: made.pop(key) for key in ("ref",) if key in made}
@@ -69,7 +73,7 @@ def _with_tags(union: Any, definitions: Mapping[str, Any]) -> Any:
 
     The order stays, because the first of several choices that fit equally well wins.
     """
-    choices = [choice[0] if isinstance(choice, tuple) else choice for choice in union["choices"]]
+    choices = choices_of(union)
     found = [dict(_tags_of(definitions.get(c.get("schema_ref"), c))) for c in choices]
     for name in dict.fromkeys(name for tags in found for name in tags):
         pairs = [(tag, choices[i]) for i, tags in enumerate(found) for tag in tags.get(name, ())]

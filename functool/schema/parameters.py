@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Union, cast, get_args, get_origin
 
 from pydantic import Field
 from pydantic.fields import FieldInfo
-from pydantic_core import to_jsonable_python
+from pydantic_core import from_json, to_json, to_jsonable_python
 from typing_extensions import Doc
 
 from functool.call import ToolCall
@@ -21,7 +20,6 @@ from functool.errors import DefinitionError
 from functool.schema.core import core_of
 
 EMPTY = inspect.Parameter.empty
-_finite_json = json.JSONEncoder(allow_nan=False).encode
 
 
 @dataclass(slots=True)
@@ -53,7 +51,8 @@ class Parameter:
         """
         with suppress(Exception):
             if self.default is not EMPTY and self.factory is None:
-                return json.loads(_finite_json(to_jsonable_python(self.default)))
+                plain = to_json(to_jsonable_python(self.default))
+                return from_json(plain, allow_inf_nan=False)
         return EMPTY
 
 

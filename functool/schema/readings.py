@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import core_schema
 
-from functool.schema.rewrite import holds_others, inside
+from functool.schema.rewrite import choices_of, holds_others
 
 READ = "functool.read"
 """The type of the error of a member that only counts. It is no problem of the arguments."""
@@ -27,26 +27,18 @@ class ReadTooOften(Exception):
     """The members of recursive unions would read the arguments too often."""
 
 
-def counted(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None) -> Any:
-    """Return a copy of a core schema whose recursive unions count how often they are read.
+def counted(union: Any, definitions: Mapping[str, Any], brief: bool) -> Any:
+    """Return a union that counts how often it is read, if it may be recursive.
 
     With `brief`, such a union that fits no member is one problem, not one of each member.
     """
-    if definitions is None:
-        definitions = {part["ref"]: part for part in core.get("definitions", ())}
-    if not definitions:
-        return core
-    known = definitions
-    made = inside(core, lambda part: counted(part, brief, known))
-    if core.get("type") != "union":
-        return made
-    choices = [choice[0] if isinstance(choice, tuple) else choice for choice in core["choices"]]
-    found = [definitions.get(choice.get("schema_ref"), choice) for choice in choices]
+    found = [definitions.get(choice.get("schema_ref"), choice) for choice in choices_of(union)]
     kinds = sorted(choice["type"] for choice in found if holds_others(choice))
-    if len(kinds) < 2 or kinds == ["dict", "list"]:  # No value is read by two members.
-        return made
+    # In the last two cases, no value is read by two members.
+    if not definitions or len(kinds) < 2 or kinds == ["dict", "list"]:
+        return union
     brevity = {"custom_error_type": NO_MEMBER, "custom_error_message": READ} if brief else {}
-    return {**made, "choices": [_counter(), *made["choices"]], **brevity}
+    return {**union, "choices": [_counter(), *union["choices"]], **brevity}
 
 
 def _counter() -> Any:

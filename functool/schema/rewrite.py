@@ -9,20 +9,18 @@ from typing import Any, get_origin
 
 from pydantic_core import core_schema
 
+from functool.schema.plain import key_text
+
 # The keys of a core schema that hold other core schemas. A field has its schema under "schema".
-_INNER = frozenset(
-    (
-        *("schema", "fields", "choices", "definitions", "steps", "arguments_schema"),
-        *("items_schema", "keys_schema", "values_schema", "extras_schema", "extras_keys_schema"),
-        *("lax_schema", "strict_schema", "json_schema", "python_schema"),
-        *("var_args_schema", "var_kwargs_schema"),
-    )
-)
+_INNER = {
+    *("schema", "fields", "choices", "definitions", "steps", "arguments_schema"),
+    *("items_schema", "keys_schema", "values_schema", "extras_schema", "extras_keys_schema"),
+    *("lax_schema", "strict_schema", "json_schema", "python_schema"),
+    *("var_args_schema", "var_kwargs_schema"),
+}
 _CLASSES = ("model", "dataclass", "typed-dict")
-_MANY = (
-    *("list", "tuple", "set", "frozenset", "deque"),
-    *("dict", "ordered-dict", "frozendict", "counter"),
-)
+MAPPINGS = ("dict", "ordered-dict", "frozendict", "counter")
+_MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
 
 
 def rewritten(core: Any) -> Any:
@@ -82,6 +80,11 @@ def inside(core: Any, change: Callable[[Any], Any]) -> Any:
     return {key: _inner(part, change) if key in _INNER else part for key, part in core.items()}
 
 
+def choices_of(union: Any) -> list[Any]:
+    """Return the core schemas of the members of a union, without their labels."""
+    return [choice[0] if isinstance(choice, tuple) else choice for choice in union["choices"]]
+
+
 def holds_others(core: Any) -> bool:
     """Whether a core schema holds other core schemas."""
     return not _INNER.isdisjoint(core)
@@ -89,13 +92,13 @@ def holds_others(core: Any) -> bool:
 
 def _inner(part: Any, change: Callable[[Any], Any]) -> Any:
     """Change the value of a key: a core schema, or a list or a mapping of core schemas."""
+    if isinstance(part, dict):
+        if isinstance(part.get("type"), str):
+            return change(part)
+        return {name: _inner(inner, change) for name, inner in part.items()}
     if isinstance(part, (list, tuple)):
         return type(part)(_inner(item, change) for item in part)
-    if not isinstance(part, dict):
-        return part
-    if isinstance(part.get("type"), str):
-        return change(part)
-    return {name: _inner(inner, change) for name, inner in part.items()}
+    return part
 
 
 def _sets_extra(cls: Any) -> bool:
@@ -116,4 +119,4 @@ def choices_by_key(core: Any) -> dict[str, Any]:
     In JSON the keys of a dict are always texts.
     """
     choices = [*core.get("expected", ()), *(member.value for member in core.get("members", ()))]
-    return {str(choice): choice for choice in choices if not isinstance(choice, (str, Enum))}
+    return {key_text(choice): choice for choice in choices if not isinstance(choice, (str, Enum))}

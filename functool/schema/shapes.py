@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from functool.schema.json_schema import UNSET, resolved
@@ -27,6 +28,31 @@ _MOST = 50
 # Results of one run by the ids of (schema or step, value). It also keeps the values alive, so that
 # no id is used again for another value.
 Memo = dict[tuple[int, int], tuple[Any, Any]]
+
+
+class TooMuchWork(Exception):
+    """A check against a schema, or a conversion to its plain form, takes too many steps."""
+
+    def __init__(self) -> None:
+        what = "the arguments take too much work to check against the tool's schema"
+        super().__init__(f"{what}: send less at once")
+
+
+class CountingMemo(Memo):
+    """A `Memo` that counts what is stored in it, and raises `TooMuchWork` beyond `most` steps."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def spend(self, steps: int) -> None:
+        """Count some steps."""
+        self._left -= steps
+        if self._left < 0:
+            raise TooMuchWork
+
+    def __setitem__(self, key: tuple[int, int], value: tuple[Any, Any]) -> None:
+        self.spend(1)
+        super().__setitem__(key, value)
 
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
@@ -89,6 +115,7 @@ def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
     memo[key] = (node is True, value)
     if not isinstance(node, dict) or not _is_alike(node, value):
         return node is True
+    # Loops, because `any` and `all` would double the depth of the stack.
     for word in ("anyOf", "oneOf"):
         for member in node.get(word, ()):
             if fits(member, value, root, memo):
@@ -137,20 +164,28 @@ def has_tags(schema: Any, value: Any, root: Any) -> bool:
     return bool(tags) and all(value.get(name, UNSET) == tag for name, tag in tags.items())
 
 
-def samples(form: dict[str, Any], defs: Mapping[str, Any], depth: int = 0) -> list[Any]:
-    """Make sample values of a strict schema. Each type and constant occurs in one of them."""
+def samples(
+    form: dict[str, Any], defs: Mapping[str, Any], memo: CountingMemo, depth: int = 0
+) -> list[Any]:
+    """Make sample values of a strict schema. Each type and constant occurs in one of them.
+
+    Raises:
+        TooMuchWork: The schema leads to too many parts.
+    """
+    memo.spend(1)
     if "$ref" in form:
-        return samples(defs[form["$ref"]], defs, depth + 1) if depth < 3 else []
+        return samples(defs[form["$ref"]], defs, memo, depth + 1) if depth < 3 else []
     if "anyOf" in form:
-        return [value for member in form["anyOf"] for value in samples(member, defs, depth)][:_MOST]
+        members = (samples(member, defs, memo, depth) for member in form["anyOf"])
+        return [*chain.from_iterable(members)][:_MOST]
     if form["type"] == "array":
         count = min(max(form.get("minItems", 1), 1), _MOST)
-        return [[item] * count for item in samples(form["items"], defs, depth)] or [[]]
+        return [[item] * count for item in samples(form["items"], defs, memo, depth)] or [[]]
     if form["type"] != "object":
         return (values_of(form) or [SAMPLES[name] for name in types_of(form)])[:_MOST]
-    fields = {name: samples(field, defs, depth) for name, field in form["properties"].items()}
+    fields = {name: samples(f, defs, memo, depth) for name, f in form["properties"].items()}
     if not all(fields.values()):
         return []
     first, last = ({name: values[end] for name, values in fields.items()} for end in (0, -1))
-    others = [{**first, name: value} for name, own in fields.items() for value in own[1:]]
-    return [last, first, *others][:_MOST]
+    others = ({**first, name: value} for name, own in fields.items() for value in own[1:])
+    return [last, first, *islice(others, _MOST - 2)]

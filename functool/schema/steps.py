@@ -13,7 +13,7 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from functool.schema.json_schema import UNSET
-from functool.schema.shapes import Memo, default_of, fits, has_tags, samples
+from functool.schema.shapes import CountingMemo, Memo, default_of, fits, has_tags, samples
 from functool.schema.subset import text, without
 
 _PAIR = {"key", "value"}
@@ -148,15 +148,25 @@ def _read_as(
     return value
 
 
-def is_ambiguous(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bool:
-    """Whether a union may decode a strict value of a member in another way than that member."""
+def is_ambiguous(
+    forms: Sequence[Form], decode: Step, defs: Mapping[str, Any], memo: CountingMemo
+) -> bool:
+    """Whether a union may decode a strict value of a member in another way than that member.
+
+    Raises:
+        TooMuchWork: The union takes more work than `memo` has left.
+    """
+    memo.spend(len(forms) ** 2 // 10)
     bare = [_without_texts(defs.get(form.strict.get("$ref", ""), form.strict)) for form in forms]
     for form, own in zip(forms, bare, strict=True):
         if (step := form.decode) is None:
             continue
-        values = samples(form.strict, defs)
-        if bare.count(own) > 1 or any(decode(value, {}) != step(value, {}) for value in values):
+        if bare.count(own) > 1:
             return True
+        for value in samples(form.strict, defs, memo):
+            memo.clear()
+            if decode(value, memo) != step(value, memo):
+                return True
     return False
 
 

@@ -32,9 +32,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from functool.errors import SchemaError
 from functool.schema import shapes, steps, subset
@@ -42,15 +41,18 @@ from functool.schema.json_schema import UNSET, Names, lookup, resolved
 from functool.schema.steps import Form, Step
 from functool.schema.subset import STRUCTURE, text, without
 
+MAX_STEPS = 500_000
+"""How many steps it may take to tell members of unions apart: at most two seconds of work."""
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+
+class Codec(NamedTuple):
     """A schema in strict form, and the function that converts its values to plain form.
 
     Attributes:
         schema: The strict form, inside the subset.
         decode: Converts a value to plain form. The value may be strict, plain or a mixture. A value
-            of another shape is returned unchanged. It never raises or modifies its input.
+            of another shape is returned unchanged. It never modifies its input. It raises only
+            `TooMuchWork`, if unions take more steps than its second argument says.
         reasons: Each place whose values differ between the forms, or lose a part of their range:
             the path, the rule, and how to avoid the encoding.
         flat_nulls: If all that `decode` does is to drop nulls at the top level, the names whose
@@ -58,7 +60,7 @@ class Codec:
     """
 
     schema: dict[str, Any]
-    decode: Callable[[Any], Any]
+    decode: Callable[..., Any]
     reasons: tuple[str, ...]
     flat_nulls: tuple[str, ...] | None
 
@@ -93,10 +95,11 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
         raise SchemaError(f"There is no strict form:\n{lines}", problems)
     step = form.decode
 
-    def decode(value: Any) -> Any:
+    def decode(value: Any, most: int | None = None) -> Any:
         if type(value) is not dict and isinstance(value, Mapping):
             value = dict(value)
-        return step(value, {}) if step else value
+        memo: shapes.Memo = {} if most is None else shapes.CountingMemo(most)
+        return step(value, memo) if step else value
 
     return Codec(strict, decode, tuple(reader.encoded), reader.flat_nulls)
 
@@ -132,10 +135,15 @@ class _Reader:
         if strict.get("type") != "object" and not self.broken:
             self.fail("#", "root-type: the root has to be one object")
         links = {self.link(ref): form.strict for ref, form in self.forms.items()}
-        for path, forms, decode in self.unions:
-            if steps.is_ambiguous(forms, decode, links):
-                reason = "decoding cannot tell members apart; give each a constant of its own"
-                self.fail(path, f"same-strict-form: {reason}")
+        memo = shapes.CountingMemo(MAX_STEPS)
+        try:
+            for path, forms, decode in self.unions:
+                if steps.is_ambiguous(forms, decode, links, memo):
+                    reason = "decoding cannot tell members apart; give each a constant of its own"
+                    self.fail(path, f"same-strict-form: {reason}")
+        except shapes.TooMuchWork:
+            reason = "telling members apart takes too much work; write fewer or smaller ones"
+            self.fail("#", f"union-size: {reason}")
         defs = {link.removeprefix("#/$defs/"): form for link, form in links.items() if link != "#"}
         return {**strict, **({"$defs": defs} if defs else {})}
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -116,6 +117,138 @@ def test_the_description_holds_typed_stubs():
 
     assert result.success, result.text
     assert got == [{"place": {"name": "x", "inner": {"name": "y"}}, "from": "z", "kind": "big"}]
+
+
+def foreign(properties, **definitions):
+    """A tool from a schema that somebody else wrote, which answers with its arguments."""
+    parameters = {"type": "object", "properties": properties, "$defs": definitions}
+    return SchemaTool("foreign", "Foreign.", parameters, lambda arguments: arguments)
+
+
+def test_stubs_describe_each_shared_part_once():
+    """Unions of references to unions take no exponential time, and a type inside of itself is any."""
+    links = {
+        f"D{n}": {"anyOf": [{"$ref": f"#/$defs/D{n + 1}"}, {"$ref": "#/$defs/D8"}] * 8}
+        for n in range(8)
+    }
+    several = {
+        f"A{n}": {
+            "anyOf": [{"type": "array", "items": {"$ref": f"#/$defs/A{m}"}} for m in range(20)]
+        }
+        for n in range(20)
+    }
+    tree = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/Tree"}}, {"type": "string"}]}
+    properties = {name: {"$ref": f"#/$defs/{name}"} for name in ("D0", "A0", "Tree")}
+    tool = foreign(properties, **links, D8={"type": "integer"}, **several, Tree=tree)
+    description = code_mode([tool]).description
+
+    assert "D0: int = ..." in description
+    assert "A0: list[" in description
+    assert "Tree: list[Any] | str = ..." in description
+    assert value_of(code_mode([tool]), "await foreign(Tree=[['a'], 'b'])") == {"Tree": [["a"], "b"]}
+
+
+def test_stubs_repeat_a_long_type_a_few_times_only():
+    """The stubs of a short schema that refers to one long type many times are not longer than a few books."""
+    long = {"enum": [f"choice number {n}" for n in range(5_000)]}
+    tool = foreign({f"p{n}": {"$ref": "#/$defs/Long"} for n in range(200)}, Long=long)
+    description = code_mode([tool]).description
+
+    assert "p0: Literal['choice number 0'," in description
+    assert "p199: Any = ..." in description
+    assert len(description) < 1_500_000
+
+
+def test_names_that_become_equal_are_numbered():
+    """Arguments and types whose names have the same letters stay apart, also if there are thousands."""
+    inner = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    names = ["a b", "a-b", "a+b", "a*b"]
+    others = {f"c{chr(0x4E00 + n)}": inner for n in range(3_000)}
+    tool = code_mode([foreign({**dict.fromkeys(names, inner), **others})])
+
+    code = "await foreign(a_b={'x': 0}, a_b_={'x': 1}, a_b__2={'x': 2}, a_b__3={'x': 3})"
+    assert value_of(tool, code) == {name: {"x": n} for n, name in enumerate(names)}
+    assert "c___2999: ForeignC_3000 = ..." in tool.description
+
+
+def test_calls_of_one_turn_leave_room_for_other_work():
+    """Each call of a turn begins in another round of the event loop, so that checking hundreds of them does not hold it."""
+    rounds, seen = [0], []
+
+    @FunctionTool
+    async def note(number: int) -> int:
+        seen.append(rounds[0])
+        return number
+
+    async def count():
+        while True:
+            rounds[0] += 1
+            await asyncio.sleep(0)
+
+    async def main():
+        counting = asyncio.create_task(count())
+        code = "import asyncio\nawait asyncio.gather(*[note(number=n) for n in range(50)])"
+        answer = await code_mode([note])(
+            ToolCall(name="run_code", arguments={"code": code}, id="c")
+        )
+        counting.cancel()
+        return answer
+
+    assert asyncio.run(main()).unwrap()["value"] == [*range(50)]
+    assert len(set(seen)) == 50
+
+
+def test_outcomes_are_copied_beside_the_event_loop():
+    """The values of a program's calls become JSON in a thread, for they may be large."""
+    threads = set()
+
+    class Told:
+        def __str__(self):
+            threads.add(threading.get_ident())
+            return "told"
+
+    @FunctionTool
+    async def tell() -> Any:
+        return [Told()]
+
+    async def main():
+        code = ToolCall(name="run_code", arguments={"code": "await tell()"}, id="c")
+        return await code_mode([tell])(code), threading.get_ident()
+
+    answer, loop = asyncio.run(main())
+    assert answer.unwrap()["value"] == ["told"]
+    assert threads > {loop}
+
+
+def test_a_long_value_is_cut_before_it_is_written():
+    """The model reads the beginning of a long value, and the host does not write the rest of it as JSON."""
+    tool = code_mode([size_of])
+    code = "{'a': ['\\x01' * 8_000_000, 1], 'b': [[2]] * 2_000}"
+    run(tool, "1")
+    tracemalloc.start()
+    try:
+        result = run(tool, code)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    shown = json.loads(result.text)
+    assert shown["value"].startswith('{"a":["\\u0001\\u0001')
+    assert shown["note"] == "The answer was cut: print and return less."
+    assert 14_000 < len(result.text) <= 20_000
+    assert len(result.value["value"]["a"][0]) == 8_000_000
+    assert peak < 110_000_000  # As JSON the value has 48 million characters.
+
+
+def test_the_whole_of_a_short_value_is_shown():
+    """A value whose JSON just fits is shown as it is, and one character more is cut."""
+    tool = code_mode([size_of], limits=CodeLimits(output_chars=1_000))
+    room = 1_000 - len(json.dumps({"printed": "", "value": ""}))
+    fits = run(tool, f"'x' * {room}")
+    long = run(tool, f"'x' * {room + 1}")
+
+    assert json.loads(fits.text) == {"printed": "", "value": "x" * room}
+    assert "note" in json.loads(long.text)
 
 
 def test_a_program_reads_the_answer_and_not_the_data():
@@ -645,6 +778,23 @@ DATACLASS = "from dataclasses import dataclass\n@dataclass\nclass A:\n    a: obj
 IGNORED = "  # type: ignore"
 
 
+def keeping(text):
+    """Two tools, one whose text is untrusted and one that keeps what it gets, and what was kept."""
+    kept = []
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Read."""
+        return text
+
+    @FunctionTool(max_argument_bytes=None)
+    def keep(value: Any) -> None:
+        """Keep."""
+        kept.append(value)
+
+    return [page, keep], kept
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -675,19 +825,8 @@ IGNORED = "  # type: ignore"
 )
 def test_a_small_value_never_becomes_a_large_one_in_the_host(code):
     """What is shared in a program, or joined in the host, is refused before it is written out."""
-    kept = []
-
-    @FunctionTool(settings=ToolSettings(untrusted=True))
-    def page() -> str:
-        """Read."""
-        return "x" * 1000
-
-    @FunctionTool(max_argument_bytes=None)
-    def keep(value: Any) -> None:
-        """Keep."""
-        kept.append(value)
-
-    result = run(code_mode([page, keep], limits=CodeLimits(seconds=2)), code)
+    tools, kept = keeping("x" * 1000)
+    result = run(code_mode(tools, limits=CodeLimits(seconds=2)), code)
 
     assert not result.success
     assert not kept
@@ -720,6 +859,11 @@ def test_an_object_leaves_a_program_as_its_attributes_or_as_text():
     ]
 
 
+def test_an_object_of_a_class_that_only_declares_its_attributes_leaves_with_them():
+    """The attributes of a dataclass are set nowhere in the program."""
+    assert value_of(code_mode([teams]), f"{DATACLASS}A(1)") == {"a": 1}
+
+
 def test_an_object_that_leads_back_to_itself_leaves_a_program_with_dots_in_that_place():
     """A child that knows its parent is shown, in the parent, without the parent again."""
     code = f"{HOLDER}up = A([])\ndown = A({{'up': up}})\nup.a.append(down)\nup.a.append(down)\nup"
@@ -730,62 +874,38 @@ def test_an_object_that_leads_back_to_itself_leaves_a_program_with_dots_in_that_
 
 def test_what_a_program_hangs_on_an_untrusted_value_stays_in_the_program():
     """Only the number of an untrusted value reaches the host, and nothing that was added to it."""
-    kept = []
-
-    @FunctionTool(settings=ToolSettings(untrusted=True))
-    def page() -> str:
-        """Read."""
-        return "text"
-
-    @FunctionTool
-    def keep(value: Any) -> None:
-        """Keep."""
-        kept.append(value)
-
+    tools, kept = keeping("text")
     code = f"{SHARED}u = await page()\nu.more = {{x: 1}}{IGNORED}\nawait keep(value=u)\nu"
-    result = run(code_mode([page, keep], limits=CodeLimits(seconds=2)), code)
+    result = run(code_mode(tools, limits=CodeLimits(seconds=2)), code)
 
     assert result.value["value"] == "<untrusted value of page: not shown>"
     assert kept == ["text"]
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("code", "most"),
     [
-        "x = 'a' * 8_000_000\nawait asyncio.gather(*[keep(value=x) for _ in range(20)])",
-        "u = await page()\nfor _ in range(20):\n    await keep(value=u)",
+        ("x = 'a' * 8_000_000\nawait asyncio.gather(*[keep(value=x) for _ in range(20)])", 0),
+        ("u = await page()\nfor _ in range(20):\n    await keep(value=u)", 8),
     ],
 )
-def test_the_arguments_of_all_calls_are_bounded(code):
-    """The host keeps what the calls of a program are given, so all of it together has a limit."""
-    kept = []
+def test_the_arguments_of_all_calls_are_bounded(code, most):
+    """The host keeps what the calls of a program are given, so all of it together has a limit.
 
-    @FunctionTool(settings=ToolSettings(untrusted=True))
-    def page() -> str:
-        """Read."""
-        return "x" * 8_000_000
-
-    @FunctionTool(max_argument_bytes=None)
-    def keep(value: str) -> None:
-        """Keep."""
-        kept.append(len(value))
-
-    result = run(code_mode([page, keep]), code)
+    Calls that are made together are counted before the first of them runs.
+    """
+    tools, kept = keeping("x" * 8_000_000)
+    result = run(code_mode(tools), code)
 
     assert "too large" in result.error.message
-    assert len(kept) <= 8
+    assert len(kept) <= most
 
 
 def test_questions_to_the_host_count_as_computing(monkeypatch):
     """A program that asks about an untrusted value without end is stopped by its seconds."""
     monkeypatch.setattr(code_worker, "HOST_TOO", 0.0001)
-
-    @FunctionTool(settings=ToolSettings(untrusted=True))
-    def page() -> str:
-        """Read."""
-        return "text"
-
-    result = run(code_mode([page]), "u = await page()\nfor _ in range(100_000):\n    u.count()")
+    tools, _ = keeping("text")
+    result = run(code_mode(tools), "u = await page()\nfor _ in range(100_000):\n    u.count()")
 
     assert result.error.type == "ProgramError"
     assert "with its questions to the host" in result.error.message

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from functool import Context, FunctionTool, ToolCall, ToolResult
 from functool.bundled.code_mode import code_mode
 from functool.guardrails import require_approval
 from functool.layers.journal import Journal
+from functool.layers.own_directory import own_directory
 from tests.bundled.programs import run, value_of
 from tests.support import alive
 
@@ -160,8 +162,10 @@ def test_a_run_with_programs_is_exported_and_replayed(bank, tool):
     assert bank.paid == ["a"]
 
 
-def test_no_worker_survives_a_killed_host(tmp_path):
-    """A spinning interpreter dies with a host that gets SIGKILL."""
+def test_no_worker_survives_a_killed_host(tmp_path, monkeypatch):
+    """A spinning interpreter dies with a host that gets SIGKILL, whose files the next one removes."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     host = tmp_path / "host.py"
     host.write_text(
         "import asyncio\n"
@@ -178,6 +182,7 @@ def test_no_worker_survives_a_killed_host(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
+        env={**os.environ, "TMPDIR": str(temporary)},
     )
     assert child.stdout.readline() == "spinning\n"
     tasks = Path(f"/proc/{child.pid}/task")
@@ -189,3 +194,7 @@ def test_no_worker_survives_a_killed_host(tmp_path):
     while left := [w for w in workers if alive(w)]:
         assert time.monotonic() < end, left
         time.sleep(0.05)
+    assert [*temporary.glob("*/code-*/monty")]
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    own_directory("next-")
+    assert [*temporary.glob("*/code-*")] == []

@@ -336,7 +336,7 @@ def messages(body: dict, calls: Calls, say: Say) -> tuple[dict, list[dict]]:
             {"type": "tool_use", "id": id, "name": name, "input": arguments}
             for id, name, arguments in calls
         ]
-        content = [{"type": "text", "text": "let me see"}, *uses]
+        content = [{"type": "text", "text": "Let me see.\n"}, *uses]
     usage = {"input_tokens": 1, "output_tokens": 1}
     reason = "end_turn" if results else "tool_use"
     whole = {"id": "m1", "type": "message", "role": "assistant", "model": body["model"], "content": content, "stop_reason": reason, "stop_sequence": None, "usage": usage}  # fmt: skip

@@ -12,12 +12,15 @@ from functool import (
     Decision,
     DefinitionError,
     FunctionTool,
+    SchemaTool,
     ToolCall,
     ToolResult,
     Toolset,
     ToolSettings,
+    WrapperTool,
 )
 from functool.guardrails import trusted_only
+from tests.schemas import STR
 
 
 def pay_tool(*guardrails):
@@ -59,7 +62,10 @@ def test_a_labelled_value_is_refused():
     for place in ("/to", "/parts/0", "/parts", ""):
         result = run(tool, good, sources={place: ["web"]})
         assert result.error.type == "GuardrailError"
-        assert "is from web" in result.text
+        assert result.text == (
+            "The call was refused: its values have to come from the user or from a trusted tool, "
+            f"and {place} is from web."
+        )
     assert paid == []
     assert run(tool, good, sources={"/amount": ["web"]}).success
     assert run(tool, good).success
@@ -105,6 +111,14 @@ def test_whole_short_values_of_trusted_tools_count():
     assert tools.call_sync(elsewhere, Context()).is_error
 
 
+def test_a_value_inside_of_a_labelled_one_has_its_source():
+    """What a label covers is not blamed on the model as well."""
+    tool, _ = pay_tool(trusted_only("parts", wrote=lambda context: ""))
+
+    refused = run(tool, {"to": "a", "amount": 1, "parts": ["x"]}, sources={"/parts": ["web"]})
+    assert refused.error.details == {"sources": {"/parts": ["web"]}}
+
+
 def test_a_person_is_shown_the_source():
     """With `ask=True` a person sees where each value is from; the answer counts for this call."""
     tool, paid = pay_tool(trusted_only("to", ask=True, wrote=lambda context: "hello"))
@@ -121,9 +135,10 @@ def test_a_person_is_shown_the_source():
     assert not pay_tool(trusted_only("to"))[0].requires_approval
 
 
-def test_a_persons_edit_is_trusted():
+@pytest.mark.parametrize("wrote", [None, lambda context: "Pay a."])
+def test_a_persons_edit_is_trusted(wrote):
     """What a person wrote in place of the arguments runs."""
-    tool, paid = pay_tool(trusted_only("to", ask=True))
+    tool, paid = pay_tool(trusted_only("to", ask=True, wrote=wrote))
     asked = []
 
     def approver(request):
@@ -138,9 +153,11 @@ def test_a_persons_edit_is_trusted():
 def test_bad_definitions_and_names():
     """A name that is none is refused at definition; one that the tool lacks fails closed."""
     for wrong in ("", 3):
-        with pytest.raises(DefinitionError):
+        with pytest.raises(
+            DefinitionError, match="^trusted_only takes names of arguments: trusted"
+        ):
             trusted_only(wrong)
-    with pytest.raises(DefinitionError):
+    with pytest.raises(DefinitionError, match="^wrote must be a callable, not str$"):
         trusted_only("to", wrote="text")
     tool, paid = pay_tool(trusted_only("too"))
 
@@ -277,14 +294,111 @@ def test_a_result_that_cannot_be_remembered_is_still_a_result(value):
     assert result.call_id == "c1"
 
 
-def test_of_many_untrusted_values_fifty_are_named():
+def test_of_more_than_fifty_untrusted_values_fifty_are_named():
     """The whole argument is blamed then, so that nothing stays without a source."""
 
     def send(to: list[str]) -> None:
         raise AssertionError
 
     tool = FunctionTool(send, input_guardrails=[written("ann")])
-    sources = ask(tool, {"to": [f"x{i}" for i in range(500)]}, Context()).error.details["sources"]
+    fifty, more = (
+        ask(tool, {"to": [f"x{i}" for i in range(n)]}, Context()).error.details["sources"]
+        for n in (50, 500)
+    )
 
-    assert len(sources) == 51
-    assert sources["/to"] == sources["/to/49"] == ["the model"]
+    assert len(more) == 51
+    assert more["/to"] == more["/to/49"] == ["the model"]
+    assert [*fifty] == [f"/to/{i}" for i in range(50)]
+
+
+def test_what_an_untrusted_tool_returned_inside_of_a_trusted_one_is_no_trusted_value():
+    """A trusted tool's result that an untrusted tool may have written is not remembered."""
+    stranger = FunctionTool(lambda: "IBAN-9", name="mail", settings=ToolSettings(untrusted=True))
+
+    @FunctionTool
+    async def helper(context: Context) -> str:
+        """Pass on what the untrusted tool returned."""
+        return (await stranger.invoke(ToolCall(name="mail"), context)).text
+
+    tool, paid = pay_tool(trusted_only("to", wrote=lambda context: "pay them"))
+    context = Context()
+    result = asyncio.run(helper.invoke(ToolCall(name="helper"), context))
+    assert (result.text, result.metadata["sources"]) == ("IBAN-9", ["mail"])
+    assert run(tool, {"to": "IBAN-9", "amount": 1}, context).is_error
+    assert paid == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [({"payee": "eve"}, "/payee"), ({"a/b": ["x", "eve"]}, "/a~1b/1"), ({"to": "eve"}, "/to")],
+    ids=["alias", "inside of an alias", "another argument's parameter"],
+)
+def test_a_label_under_an_alias_is_a_label_of_the_parameter(arguments, place):
+    """A program writes labels under the names that it sends, and guardrails use the parameters'."""
+
+    def pay(
+        to: Annotated[str, Field(alias="payee")] = "",
+        parts: Annotated[list[str], Field(alias="a/b")] = [],  # noqa: B006
+        note: Annotated[str, Field(alias="to")] = "",
+    ) -> str:
+        return "paid"
+
+    names = {"/payee": "to", "/a~1b/1": "parts", "/to": "note"}
+    for name in ("to", "parts", "note"):
+        tool = FunctionTool(pay, input_guardrails=[trusted_only(name)])
+        wrapped = WrapperTool(FunctionTool(pay), input_guardrails=[trusted_only(name)])
+        for each in (tool, wrapped, WrapperTool(tool)):
+            refused = run(each, arguments, sources={place: ["mail"]}).is_error
+            # The name `to` is that of a parameter, and an alias of another: both are labelled.
+            assert refused == (names[place] == name or place == f"/{name}")
+
+
+def test_a_label_whose_place_is_gone_counts_for_the_whole_call():
+    """The place may be one of the strict form. Nothing that it labels gets through."""
+
+    def pay(to: str = "", note: int | str = 5, **more: str) -> str:
+        return "paid"
+
+    tool = FunctionTool(pay, strict=True, input_guardrails=[trusted_only("to")])
+    pairs = {"to": "ann", "note": None, "more": [{"key": "cc", "value": "eve"}]}
+
+    assert run(tool, pairs, sources={"/more/0/value": ["mail"]}).is_error
+    assert run(tool, pairs, sources={"no pointer": ["mail"]}).is_error
+    assert run(tool, pairs, sources={"/cc": ["mail"]}).success
+    assert run(tool, pairs, sources={"/note": ["mail"]}).success
+
+
+def test_a_label_of_the_whole_call_is_none_of_the_argument_without_a_name():
+    """The pointer of all arguments is empty, and that of an argument called "" is a slash."""
+    parts = {"": STR, "to": STR}
+    tool = SchemaTool("pay", "Pay.", {"properties": parts}, lambda arguments: "paid")
+    tool.add_input_guardrails([trusted_only("to")])
+
+    assert run(tool, {"": "a", "to": "b"}, sources={"": ["mail"]}).is_error
+    assert run(tool, {"": "a", "to": "b"}, sources={"/": ["mail"]}).success
+
+
+def test_an_approver_sees_each_label_once():
+    """A label may have come under the alias and under the parameter's name."""
+
+    def pay(to: Annotated[str, Field(alias="payee")]) -> str:
+        return "paid"
+
+    tool = FunctionTool(pay, input_guardrails=[trusted_only("to", ask=True)])
+    sources = {"/payee": ["mail", "web"], "/to": ["web"]}
+    request = run(tool, {"payee": "a"}, Context(), sources).metadata["approval"]
+    assert request.sources == {"/to": ["mail", "web"]}
+
+
+def test_labels_of_every_value_are_found_without_comparing_all_of_them():
+    """There may be as many labels as values, so the square of their number is too much."""
+
+    def send(to: list[str]) -> str:
+        return "sent"
+
+    items = [f"x{i}" for i in range(20_000)]
+    sources = {f"/to/{i}": ["web"] for i in range(20_000)}
+    call = ToolCall(name="send", arguments={"to": items}, metadata={"sources": sources})
+    tool = FunctionTool(send, input_guardrails=[written("ann")])
+
+    assert asyncio.run(tool.invoke(call, Context())).error.type == "GuardrailError"

@@ -561,6 +561,25 @@ def test_redact_leaves_the_rest_as_it_was_spelt(text, cleaned):
     assert said(text, redact(["(?i)secret"])).text == cleaned
 
 
+def test_redact_finds_what_goes_across_texts():
+    """A model reads the texts of an output one after the other, as a key in lines."""
+    picture = ImageContent(data=b"1")
+    parts = [
+        TextContent(text="a BEGIN"),
+        picture,
+        TextContent(text="s3cret"),
+        TextContent(text="END b"),
+    ]
+    clean = redact([r"BEGIN[\s\S]*END"])
+
+    for result in (ToolResult.of(parts), ToolResult(output=parts, value={"n": 1})):
+        new = clean(result, Context())
+        assert new.output == [TextContent(text="a [redacted] b"), picture]
+        assert "s3cret" not in repr(new.value)
+    assert new.value == {"n": 1}
+    assert redact(["BEGIN END"])(ToolResult.of(parts), Context()) is None
+
+
 def test_redact_looks_once_at_a_text_that_value_json_and_output_hold(monkeypatch):
     """A value, its JSON and the output hold the same texts: each is searched and parsed once."""
     looked = []

@@ -111,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.server.wants and self.headers.get("Authorization") != self.server.wants:
-            self.send_response(401)
+            self.send_response(self.server.refusal)
             self.end_headers()
             return
         if "id" not in said:
@@ -146,7 +146,7 @@ class Handler(BaseHTTPRequestHandler):
 def listen(port=0, wants=None):
     """Return a server over HTTP, which answers only requests with this Authorization."""
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.wants = wants
+    server.wants, server.refusal = wants, 401
     return server
 
 

@@ -63,6 +63,12 @@ async def unpicklable() -> object:
     return threading.Lock()
 
 
+@FunctionTool
+async def unpicklable_page(context: Context) -> object:
+    context.add_sources(["page"])  # As a call of an untrusted tool inside of this body does.
+    return threading.Lock()
+
+
 @FunctionTool(input_guardrails=[require_approval()])
 async def pay(amount: int) -> str:
     return f"paid {amount}"

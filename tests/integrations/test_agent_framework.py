@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -344,6 +345,62 @@ def test_a_rule_knows_conditions_and_grants() -> None:
     wanted, response = asyncio.run(main())
     assert wanted == {"amount": 7}
     assert (response.text, sorted(seen), context.grants()) == ("done", [3, 9], [])
+
+
+def with_rule(tool: Any, context: Context, *calls: dict[str, Any]) -> list[str]:
+    """Let an agent with `approval_rule` make calls of one tool in one turn; return what the model reads."""
+
+    async def main() -> Any:
+        rule = agent_framework.approval_rule(tool, context)
+        agent = Agent(
+            client=scripted([(tool.name, arguments) for arguments in calls]),
+            tools=agent_framework.export_all(tool),
+            middleware=[af.ToolApprovalMiddleware(auto_approval_rules=[rule])],
+        )
+        given = {"session": agent.create_session(), "function_invocation_kwargs": {"deps": context}}
+        return await agent.run("go", **given)
+
+    return [content.result for content in results(asyncio.run(main()))]
+
+
+def test_a_rule_lets_a_grant_cover_no_more_calls_than_it_has_uses() -> None:
+    """Of three equal calls in one turn, a grant of one use covers one; the others have nobody's approval."""
+    paid: list[int] = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    context = Context()
+    context.grant(Grant.of(pay, {"amount": 9}, uses=1))
+    answers = with_rule(pay, context, *[{"amount": 9}] * 3)
+    assert (paid, sorted(answers).count("paid"), context.grants()) == ([9], 1, [])
+    assert sum("approval" in answer for answer in answers) == 2
+
+
+def test_a_rule_approves_no_call_that_another_guardrail_changes() -> None:
+    """A call whose condition holds only after another guardrail has changed it does not run."""
+    deleted: list[str] = []
+
+    def expand(call: ToolCall, context: Context) -> ToolCall:
+        return replace(call, arguments={"path": call.arguments["path"].replace("~", "/root")})
+
+    @FunctionTool(
+        input_guardrails=[
+            expand,
+            require_approval(lambda call, context: call.arguments["path"].startswith("/root")),
+        ]
+    )
+    def remove(path: str) -> str:
+        """Remove."""
+        deleted.append(path)
+        return "removed"
+
+    answers = with_rule(remove, Context(), {"path": "~/a"}, {"path": "/tmp/b"})
+    assert "approval" in answers[0] and answers[1] == "removed"
+    assert deleted == ["/tmp/b"]
 
 
 def test_a_host_that_switches_approval_off_does_not_switch_ours_off() -> None:

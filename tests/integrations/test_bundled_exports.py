@@ -215,7 +215,8 @@ def test_no_tool_is_left_out() -> None:
 
 NOT_A_TOOL = {
     "a function": (len, "export takes one tool, not builtin_function_or_method: decorate it"),
-    "a list": ([], "export takes one tool, not list"),
+    "a list": ([], "export takes one tool, not list: export each of them"),
+    "a toolset": (Toolset(), "export takes one tool, not Toolset: export each of them"),
 }
 
 
@@ -232,7 +233,7 @@ NOT_A_TOOL = {
     ],
 )
 def test_what_is_no_tool_is_refused(bridge: str, package: str, given: str) -> None:
-    """`export` of a plain function, or of a list, is a TypeError that says what to do."""
+    """`export` of a plain function, a list or a toolset is a TypeError that says what to do."""
     if find_spec(package) is None:
         pytest.skip(f"{package} belongs to another suite")
     value, words = NOT_A_TOOL[given]

@@ -662,6 +662,23 @@ def test_endless_questions_end():
     assert len(asked) == 10
 
 
+def test_too_many_questions_at_once_are_not_asked():
+    """A server may ask ten questions in one answer; of eleven a person sees none."""
+    form = types.ElicitRequestFormParams(
+        message="More?", requested_schema={"type": "object", "properties": {}}
+    )
+    questions = {str(number): types.ElicitRequest(params=form) for number in range(11)}
+    asked: list[str] = []
+    result = call(
+        answering(types.InputRequiredResult(input_requests=questions)),
+        "echo",
+        elicit=lambda message, schema: asked.append(message),
+    )
+
+    assert result.error and "more than 10 questions" in result.error.message
+    assert asked == []
+
+
 # Loss
 
 

@@ -145,6 +145,26 @@ def test_requests_beyond_the_limit_are_dropped(monkeypatch):
     assert len(asked) <= MAX_QUESTIONS
 
 
+def test_requests_are_counted_anew_after_some_time(monkeypatch):
+    """The limit is one of requests in a time: over a long connection a server may make more."""
+    monkeypatch.setattr("functool.integrations.mcp_client.MAX_OPEN_QUESTIONS", 10_000)
+    monkeypatch.setattr("functool.integrations.mcp_transport.QUESTION_SECONDS", -1)
+    asked, enough = 0, asyncio.Event()
+
+    def elicit(*question):
+        nonlocal asked
+        asked += 1
+        if asked > MAX_QUESTIONS:
+            enough.set()
+
+    async def work(toolset):
+        await toolset.call(ToolCall(name="flood"))
+        async with asyncio.timeout(LIMIT):
+            await enough.wait()
+
+    during(HOSTILE, work, elicit=elicit)
+
+
 @pytest.mark.parametrize("name", ["bytes", "noise"])
 def test_a_bad_line_loses_itself_alone(name):
     """Bytes that are no UTF-8, and logs on standard output, lose no call and no server."""
@@ -333,17 +353,19 @@ def test_a_401_says_what_to_do():
     assert fine.text == "ok"
 
 
-def test_a_key_that_expires_while_connected():
-    """A 401 in the middle of a session is an error of the call that says the same."""
+@pytest.mark.parametrize(("status", "said"), [(401, "credentials: "), (403, "does not accept")])
+def test_a_key_that_expires_while_connected(status, said):
+    """A 401 or 403 in the middle of a session is an error of the call that says what to do."""
     with hostile() as server:
 
         async def work(toolset):
-            server.wants = "Bearer new"
+            server.wants, server.refusal = "Bearer new", status
             return await toolset.call(ToolCall(name="fine"))
 
         result = during(f"http://127.0.0.1:{server.server_port}/mcp", work)
 
-    assert "401" in result.error.message
+    assert f"answered {status}" in result.error.message
+    assert said in result.error.message
 
 
 def test_an_auth_object_is_asked():
@@ -377,6 +399,30 @@ def test_a_list_of_tools_that_is_too_much_is_refused(kind):
 
     with pytest.raises(ConnectionError, match="more than 5,000 tools, or 64 MiB"):
         brought_in([*LISTING, kind], nothing, mode="legacy")
+
+
+def test_a_long_list_of_tools_leaves_room_for_other_work():
+    """The definitions are hashed, and the tools made, one after the other in many rounds of the event loop."""
+
+    def rounds_of(number):
+        rounds = [0]
+
+        async def count():
+            while True:
+                rounds[0] += 1
+                await asyncio.sleep(0)
+
+        async def main():
+            server = serving(lambda: [tool(name=f"t{n}") for n in range(number)])
+            counting = asyncio.create_task(count())
+            async with mcp.connect(server, mode="legacy") as toolset:
+                counting.cancel()
+                return len(toolset)
+
+        assert asyncio.run(main()) == number
+        return rounds[0]
+
+    assert rounds_of(1_000) - rounds_of(1) > 1_900
 
 
 def test_a_definition_that_is_too_large_is_refused_alone():

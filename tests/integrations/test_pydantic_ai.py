@@ -638,6 +638,36 @@ def test_thread_remembers(thread: Any) -> None:
     assert len(thread.messages if isinstance(thread, Conversation) else thread) == 4
 
 
+def test_an_agent_inside_of_a_call_may_use_the_id_of_that_call() -> None:
+    """An agent that shares usage and deps with the agent around it, and whose model chooses the same id, ends no run."""
+
+    @FunctionTool
+    async def leaf() -> str:
+        """Leaf."""
+        return "leaf"
+
+    inner = agent_of([leaf], [("call_0", "leaf", {})], "leaf has run")
+    usage, told = RunUsage(), list[str]()
+
+    @FunctionTool
+    async def expert(context: Context) -> str:
+        """Ask the inner agent."""
+        answer = (await inner.run("go", usage=usage)).output
+        context.emit("expert:asked", answer=answer)
+        return answer
+
+    async def listen(run: RunContext[Any], events: Any) -> None:
+        told.extend(
+            [event.what async for event in events if isinstance(event, bridge.ToolProgressEvent)]
+        )
+
+    outer = agent_of([expert], [("call_0", "expert", {})], "expert has run")
+    result = asyncio.run(outer.run("go", usage=usage, event_stream_handler=listen))
+    assert result.output == "expert has run"
+    assert [part.content for part in returns(result.all_messages())] == ["leaf has run"]
+    assert told == ["expert:asked"]
+
+
 def test_external_call_of_an_agent_is_an_error() -> None:
     """A tool that runs outside of the agent cannot be answered here, and the error says so."""
 

@@ -125,6 +125,13 @@ def test_a_value_that_cannot_travel_goes_as_text(tools):
     assert result.metadata["ray"] == {"value_is_text": True}
 
 
+def test_a_value_that_cannot_travel_keeps_its_labels(tools):
+    """Where the worker sends the text in place of the value, the untrusted tools that it came from go along."""
+    result = tools.call_sync(call("unpicklable_page"))
+
+    assert result.metadata == {"ray": {"value_is_text": True}, "sources": ["page"]}
+
+
 def test_an_approval_of_the_host_counts_on_the_worker(tools):
     """A person is asked once; without one, the call is a pause, and runs once it is approved."""
     asked = []

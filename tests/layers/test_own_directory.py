@@ -1,5 +1,6 @@
 """Temporary directories that do not outlive their process."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from functool.layers import own_directory as module
 from functool.layers.own_directory import own_directory
+from functool.layers.spill import Spill
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
 
@@ -99,6 +101,28 @@ def test_what_only_looks_like_a_leftover_stays(parent):
 
     assert set(parent.iterdir()) - {home} == {path for path in before if path.parent == parent}
     assert (parent / "precious" / "file").exists()
+
+
+def test_results_are_removed_with_their_spill(parent):
+    """A service that makes many of them does not fill the disk."""
+    spill = Spill()
+    assert len([*parent.glob("*/spill-*")]) == 1
+
+    del spill
+    gc.collect()
+
+    assert [*parent.glob("*/spill-*")] == []
+
+
+def test_a_leftover_of_another_user_stays(parent, monkeypatch):
+    """Root could remove the directories of everybody, and does not."""
+    left = parent / "functool-process-aaaaaaaa"
+    left.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: left.stat().st_uid + 1)
+
+    own_directory("x-")
+
+    assert left.is_dir()
 
 
 def test_a_link_inside_of_a_leftover_is_not_followed(parent):

@@ -14,6 +14,7 @@ from functool.guardrails import require_approval
 from functool.layers.journal import Journal, JournalError
 from functool.layers.journal_lines import lines_of
 from functool.layers.recorded import recorded, recording
+from tests.support import mail_readers
 
 pytest_plugins = ["pytester"]
 
@@ -64,6 +65,15 @@ def test_calls_are_recorded_once_and_replayed(tmp_path):
     assert surplus.error.type == "NotRecorded"
     assert untouched == [] and path.read_bytes() == written
     assert isinstance(used, Toolset)
+
+
+def test_a_replayed_answer_keeps_the_labels_of_inner_calls(tmp_path):
+    """A recorded text or error of an untrusted tool is untrusted when the file answers."""
+    for _ in range(2):
+        with recording(tmp_path / "mail.jsonl") as use:
+            used = use(Toolset(mail_readers()))
+            results = [ask(used, name) for name in ("digest", "fail")]
+        assert [result.metadata["sources"] for result in results] == [["mail"]] * 2
 
 
 def test_volatile_arguments_may_be_ignored(tmp_path):

@@ -506,7 +506,10 @@ def test_two_tabs(kit, open_page):
 
 
 def test_another_process(playground, open_page, tmp_path):
-    """A call of an agent elsewhere waits on the page, with the sources of its arguments."""
+    """A call of an agent elsewhere waits on the page, with the sources of its arguments.
+
+    Names in them are written out, because a model may have chosen them.
+    """
     inbox, results = Inbox(tmp_path / "inbox.db"), []
 
     @FunctionTool(input_guardrails=[require_approval()], timeout=60)
@@ -515,9 +518,9 @@ def test_another_process(playground, open_page, tmp_path):
         return f"sent to {to}"
 
     def agent():
-        sent = ToolCall(
-            id="c1", name="send", arguments={"to": "Ada"}, metadata={"sources": {"/to": ["fetch"]}}
-        )
+        sources = {"/to": ["fetch"], "/to/\u202ex": ["mail"]}
+        arguments = {"to": "Ada"}
+        sent = ToolCall(id="c1", name="send", arguments=arguments, metadata={"sources": sources})
         results.append(asyncio.run(send(sent, Context(approver=inbox.approver))))
 
     thread = threading.Thread(target=agent)
@@ -526,6 +529,7 @@ def test_another_process(playground, open_page, tmp_path):
     card = page.locator("#waiting .card")
     card.wait_for()
     assert "/to came from fetch" in card.inner_text()
+    assert "/to/\\u202ex came from mail" in card.inner_text()
     approve(card)
     thread.join()
     assert results[0].text == "sent to Ada"
