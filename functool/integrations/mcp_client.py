@@ -16,7 +16,7 @@ from mcp.client.session import ClientRequestContext
 from functool import Context, SchemaTool, Tool, ToolResult, Toolset, ToolSettings
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_link import MAX_LISTED, MAX_TOOLS, Link
-from functool.integrations.mcp_transport import Way
+from functool.integrations.mcp_transport import Endpoint
 from functool.integrations.visible import visible
 
 Answer: TypeAlias = Mapping[str, Any] | None
@@ -83,12 +83,12 @@ async def connect(
     # Check the options first. A wrong option is not a fault of the server's definitions.
     _refused("options", ToolResult, **options)
     tools = _Tools(prefix, trusted, options, changed)
-    way, pins = Way(target, headers, auth), {} if pins is None else pins
+    endpoint, pins = Endpoint(target, headers, auth), {} if pins is None else pins
     settings = {
         "mode": mode,
         "elicitation_callback": None if elicit is None else _elicitation(elicit),
     }
-    link = Link(way, settings, pins, tools.listed, CONNECT_SECONDS)
+    link = Link(endpoint, settings, pins, tools.listed, CONNECT_SECONDS)
     definitions = await link.open()
     try:
         await tools.fill(definitions, link)

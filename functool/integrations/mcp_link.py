@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from functool import Context, ToolError, ToolResult
 from functool.integrations import mcp_untrusted as untrusted
-from functool.integrations.mcp_transport import MALFORMED, Way
+from functool.integrations.mcp_transport import MALFORMED, Endpoint
 from functool.integrations.visible import visible
 
 Listed: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
@@ -27,7 +27,7 @@ Listing: TypeAlias = dict[str, tuple[types.Tool, str]]
 
 MAX_PAGES = 100
 MAX_TOOLS = untrusted.MAX_TOOLS
-MAX_LISTED = 64 * 1024 * 1024
+MAX_LISTED = 16 * 1024 * 1024
 """Characters of all definitions of one list. Each page has at most 16 MiB."""
 
 MAX_ROUNDS = 10
@@ -44,7 +44,7 @@ class Link:
     """The connection to one server. A task of its own keeps it, and it is made again after a loss.
 
     Args:
-        way: How the server is reached.
+        endpoint: How the server is reached.
         options: The options of the SDK's client.
         pins: The hash of each accepted definition, by the server's own name.
         changed: Called and awaited with the definitions after they were listed again.
@@ -53,13 +53,13 @@ class Link:
 
     def __init__(
         self,
-        way: Way,
+        endpoint: Endpoint,
         options: Mapping[str, Any],
         pins: MutableMapping[str, str],
         changed: Listed,
         patience: float,
     ) -> None:
-        self._way, self._options, self._pins, self._changed = way, options, pins, changed
+        self._endpoint, self._options, self._pins, self._changed = endpoint, options, pins, changed
         self._patience = patience
         self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         self._lock = asyncio.Lock()
@@ -86,7 +86,7 @@ class Link:
             self._task.cancel()
             await self.close()
             if isinstance(error, Exception):
-                reason = self._way.advice() or _reason(error)
+                reason = self._endpoint.advice() or _reason(error)
                 raise ConnectionError(f"the MCP server cannot be reached: {reason}") from error
             raise
         return self._noted(listing)
@@ -155,10 +155,10 @@ class Link:
         """Return the result of a call that ended with an error of the protocol."""
         # Servers also use this code for their own errors, and the SDK for too large an answer.
         if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
-            return ToolResult.failed(self._way.advice() or LOST, type="ConnectionError")
+            return ToolResult.failed(self._endpoint.advice() or LOST, type="ConnectionError")
         # For an invalid answer, the SDK's message would show a part of it.
         reason = MALFORMED if error.code == types.PARSE_ERROR else _beginning(error.message)
-        reason = self._way.advice() or reason or "The server gave no reason."
+        reason = self._endpoint.advice() or reason or "The server gave no reason."
         return ToolResult.failed(reason[:MAX_ERROR], type="MCPError", details={"code": error.code})
 
     async def _connected(self) -> Client:
@@ -206,10 +206,10 @@ class Link:
         try:
             # No cache: a pinned definition is compared with the server's current one.
             made = Client(
-                self._way.open(), message_handler=self._heard, cache=None, **self._options
+                self._endpoint.open(), message_handler=self._heard, cache=None, **self._options
             )
             async with made as client:
-                self._way.version = client.protocol_version
+                self._endpoint.version = client.protocol_version
                 ready.set_result((client, await _list(client)))
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._watch, client)

@@ -42,7 +42,7 @@ FORBIDDEN = "The server answered 403: it does not accept these credentials for t
 _CALL_ID = re.compile(r'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,100})")')
 
 
-class Way:
+class Endpoint:
     """How to reach one server. `status` is the HTTP status of its last answer.
 
     Raises:
@@ -179,8 +179,8 @@ codecs.register(_codec)
 class _Answers:
     """The messages of a server. A malformed answer becomes the failure of its call."""
 
-    def __init__(self, stream: Any, way: Way) -> None:
-        self._stream, self._way = stream, way
+    def __init__(self, stream: Any, endpoint: Endpoint) -> None:
+        self._stream, self._endpoint = stream, endpoint
         self._asked, self._since = 0, -inf
 
     @property
@@ -229,7 +229,7 @@ class _Answers:
             return item
         message = item.message
         if isinstance(message, types.JSONRPCResponse):
-            message.result = untrusted.listing(message.result, self._way.version)
+            message.result = untrusted.listing(message.result, self._endpoint.version)
         return item
 
 
