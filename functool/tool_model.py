@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any, Generic, Protocol, overload
 
 from pydantic import BaseModel, ValidationError
@@ -124,7 +124,7 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
 @lru_cache(maxsize=256)
 def _first_parameter(func: Any, place: int) -> list[inspect.Parameter]:
     """Return the parameter at `place`, which is the first one after `self` for a method."""
-    return list(inspect.signature(func).parameters.values())[place : place + 1]
+    return list(inspect.signature(partial(func, *[None] * place)).parameters.values())[:1]
 
 
 def _body_of(model: type[ToolModel]) -> Any:

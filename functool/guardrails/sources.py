@@ -84,7 +84,9 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
             marked = replace(call, metadata={**call.metadata, "sources": _labels(call) | suspect})
             answer: ToolCall | None = await approval(marked, context)
             return answer
-        text = "; ".join(f"{place} is from {', '.join(names)}" for place, names in suspect.items())
+        text = "; ".join(
+            f"{place or 'all of it'} is from {', '.join(names)}" for place, names in suspect.items()
+        )
         rule = "its values have to come from the user or from a trusted tool"
         raise GuardrailError(
             f"The call was refused: {rule}, and {text[:1000]}.", details={"sources": suspect}

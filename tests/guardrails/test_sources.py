@@ -64,7 +64,7 @@ def test_a_labelled_value_is_refused():
         assert result.error.type == "GuardrailError"
         assert result.text == (
             "The call was refused: its values have to come from the user or from a trusted tool, "
-            f"and {place} is from web."
+            f"and {place or 'all of it'} is from web."
         )
     assert paid == []
     assert run(tool, good, sources={"/amount": ["web"]}).success
