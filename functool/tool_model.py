@@ -143,7 +143,7 @@ def _instance_of(model: type[ToolModel], call: ToolCall) -> ToolModel:
     # Use the names that were sent, the aliases, so that errors name what the model has sent.
     sent: Any = _tool_of(model).sent_form(call.arguments)
     try:
-        instance: ToolModel = _validator(model)(to_json(sent), by_alias=True)
+        instance: ToolModel = _validator(model)(to_json(sent), by_alias=True, by_name=True)
     except ValidationError as error:
         raise ArgumentError(problems_of(error, sent, model.input_schema())) from None
     return instance

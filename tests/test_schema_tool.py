@@ -63,6 +63,15 @@ def test_parameters_are_the_schema_of_an_object(parameters):
         SchemaTool("f", "F.", parameters, print)
 
 
+@pytest.mark.parametrize("word", ["enum", "anyOf", "oneOf", "allOf"])
+def test_a_keyword_that_is_null_spoils_only_its_own_argument(word):
+    """Some servers write null for an empty list. A call without that argument still runs."""
+    tool = foreign(obj({"a": INT, "b": {word: None}}))
+
+    assert call(tool, {"a": 1}).value == {"a": 1}
+    assert "could not be checked" in call(tool, {"b": 1}).text
+
+
 @pytest.mark.parametrize(
     "shared",
     [

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import pytest
@@ -299,3 +300,19 @@ def test_a_model_that_takes_no_aliases_itself_takes_them_as_a_tool():
             return self.count
 
     assert call(Named, {"howMany": 3}).value == 3
+
+
+def test_a_dataclass_inside_of_a_model_that_makes_up_aliases():
+    """Its fields are sent as the schema names them. pydantic gives it the aliases of the model."""
+
+    @dataclass
+    class Size:
+        width: int
+
+    class Shouted(ToolModel, alias_generator=str.upper):
+        size: Size
+
+        def run(self):
+            return self.size.width
+
+    assert call(Shouted, {"SIZE": {"width": 3}}).value == 3

@@ -47,7 +47,7 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
     kinds = {*types_of(node)} if "type" in node else TYPES
     if "const" in node:
         kinds = kinds & _of_value(node["const"])
-    for word in node.keys() & {"enum", "anyOf", "oneOf", "allOf"}:
+    for word in (w for w in ("enum", "anyOf", "oneOf", "allOf") if node.get(w) is not None):
         parts, joined = node[word], TYPES.intersection if word == "allOf" else set[str]().union
         if (key := (word, id(parts))) not in known:  # Many references may lead to the same list.
             known[key] = TYPES
