@@ -8,7 +8,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from functool.call import MAX_REPR, ToolResult, changed, render, to_json, valid_text
@@ -68,14 +67,14 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
 
     def redact(result: ToolResult, context: Context[Any]) -> ToolResult | None:
         # The value, its JSON and the output mostly hold the same texts.
-        clean = _cleaner(compiled)
+        clean = _Cleaned(compiled).__getitem__
         value, output, error = _clean_with_json(clean, result.value), result.output, result.error
         if value is not result.value and output == render(result.value):
             output = render(value)
         output = _clean_output(clean, output)
         if error is not None:
             cut = [_LAST_WORD] if len(error.message) == MAX_REPR else []
-            message = _cleaner([*compiled, *cut])(error.message)
+            message = _Cleaned([*compiled, *cut])[error.message]
             error = replace(error, message=message, details=_clean_value(clean, error.details))
         if output == result.output and error == result.error and value is result.value:
             return None
@@ -103,14 +102,15 @@ def compiled_patterns(patterns: Iterable[str | re.Pattern[str]]) -> list[re.Patt
     return compiled
 
 
-def _cleaner(patterns: list[re.Pattern[str]]) -> Callable[[str], str]:
-    """Return a function that removes matches from a text. It looks at equal texts only once."""
+class _Cleaned(dict[str, str]):
+    """The texts without matches, by the texts. Equal texts are looked at only once."""
 
-    @cache
-    def clean(text: str) -> str:
-        return _clean(patterns, text, clean)
+    def __init__(self, patterns: list[re.Pattern[str]]) -> None:
+        self._patterns = patterns
 
-    return clean
+    def __missing__(self, text: str) -> str:
+        self[text] = new = _clean(self._patterns, text, self.__getitem__)
+        return new
 
 
 def _clean_with_json(clean: Callable[[str], str], value: Any) -> Any:

@@ -1,9 +1,11 @@
 """`truncate` and `redact`: how long a result gets, and what a model never reads."""
 
 import dataclasses
+import gc
 import itertools
 import json
 import re
+import weakref
 from datetime import datetime
 
 import pytest
@@ -630,3 +632,20 @@ def test_truncate_holds_for_a_count_that_does_not_grow_with_the_text():
     assert len(result.text) + 3 * result.text.count("b…") <= 67 and text.startswith(
         result.text.partition("…")[0]
     )
+
+
+def test_redact_keeps_no_text_alive():
+    """A text is freed as soon as its result is, without waiting for the garbage collector."""
+
+    class Text(str):
+        pass
+
+    result = ToolResult(value=Text("a secret"))
+    seen = weakref.ref(result.value)
+    gc.disable()
+    try:
+        assert redact(["secret"])(result, Context()).value == "a [redacted]"
+        del result
+        assert seen() is None
+    finally:
+        gc.enable()
