@@ -38,6 +38,7 @@ from functool import (
     ToolModel,
     WrapperTool,
 )
+from functool.binding import functions
 from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
@@ -1707,3 +1708,29 @@ def test_a_default_outside_of_its_own_bounds_survives_a_replacement():
     sent = {"text": "x", "limit": 0, "mode": "", "page": None, "items": [], "fine": 1}
     assert tool.sent_form(sent) == {"query": "x", "fine": 1}
     assert tool.sent_form({**sent, "limit": -1}) == {"query": "x", "fine": 1, "limit": -1}
+
+
+def test_a_recursive_type_is_compiled_once_until_a_call_is_refused(monkeypatch):
+    """Valid arguments of a recursive type, however long, need one validator, and a refusal another."""
+
+    class Tree(BaseModel):
+        name: str
+        children: list["Tree"] = []
+
+    def take(root: Tree): ...
+
+    made, compiled = [], functions.compiled
+
+    def recorded(*args, brief):
+        made.append(brief)
+        return compiled(*args, brief=brief)
+
+    monkeypatch.setattr(functions, "compiled", recorded)
+    tool = FunctionTool(take)
+
+    tool.bind({"root": {"name": "a", "children": [{"name": "b"}]}})
+    tool.bind({"root": {"name": "a" * 70_000}})
+    assert made == [True]
+    with pytest.raises(ArgumentError):
+        tool.bind({"root": {}})
+    assert made == [True, False]

@@ -96,11 +96,9 @@ class FunctionBinder:
         kinds = kinds_of(self._root)
         self._names_differ = bool(self._renamed or self._reserved)
         self._recursive = "$ref" in kinds and bool(Names(self._root).cycles)
-        # Whether arguments of a recursive type are valid is asked without naming all problems.
-        self._long = 0 if self._recursive else _LARGE
         # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
         # character has at most four), and it needs no decoding.
-        most = 0 if self._decode else self._long
+        most = 0 if self._decode else _LARGE
         self._short = most if limit is None else min(limit // 4, most)
         self._nests = "any" in kinds or self._recursive
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
@@ -110,7 +108,9 @@ class FunctionBinder:
         # counting colons finds unknown arguments faster than pydantic's "forbid".
         self._flat = not (kinds & _NESTING or parts.rest)
         counts = self._flat and self._decode is None
-        self._validate = self._validator("ignore") if counts else self._validate_closed
+        # Whether arguments of a recursive type are valid is asked without naming all problems.
+        nested = self._validate_large if self._recursive else self._validate_closed
+        self._validate = self._validator("ignore") if counts else nested
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name, without defaults."""
@@ -120,7 +120,7 @@ class FunctionBinder:
             text = as_text(arguments, self._limit)
             if self._decode is not None:
                 text = to_json(self._decode(decoded(text, self._quoted))).decode()
-            validate = self._validate if len(text) < self._long else self._validate_large
+            validate = self._validate if len(text) < _LARGE else self._validate_large
         values: dict[str, Any] | None = None
         try:
             values = validate(text, strict=True)
