@@ -485,3 +485,11 @@ def test_a_strict_call_is_decoded_within_a_limit_of_work():
     error = call(tool, {"x": [{"a": {"a": i}} for i in range(10_000)]}).error
     assert error.type == "ArgumentError"
     assert "too much work" in error.message
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_what_only_javascript_calls_a_number_is_no_json(number):
+    """A schema that takes anything takes no number that JSON lacks."""
+    result = call(foreign({"type": "object"}), '{"a": [%s]}' % number)
+
+    assert result.text.startswith("Invalid arguments. the arguments are not valid JSON")

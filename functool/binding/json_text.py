@@ -153,7 +153,7 @@ def to_text(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """Convert a Python value in arguments to a JSON value, but never consume an iterator."""
     if hasattr(value, "__next__"):
-        raise TypeError("an iterator is no argument")
+        raise TypeError
     if isinstance(value, Mapping):
         return dict(value)
     return to_jsonable_python(value)
