@@ -155,6 +155,7 @@ def test_values_arrive_as_the_annotation_says(form, annotation, sent, received):
     ("annotation", "sent"),
     [
         (int, True),
+        (int, False),
         (float, False),
         (int | None, True),
         (list[int], [1, True]),
