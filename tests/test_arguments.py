@@ -156,6 +156,7 @@ def test_values_arrive_as_the_annotation_says(form, annotation, sent, received):
     ("annotation", "sent"),
     [
         (int, True),
+        (int, False),
         (float, False),
         (int | None, True),
         (list[int], [1, True]),
@@ -388,6 +389,7 @@ def test_null_means_the_default(form):
     """null for a parameter that has a default and admits no null means the default; else null is null."""
     assert send(int, form({"x": None}), default=5) == 5
     assert send(list[int], form({"x": None}), default=[1]) == [1]
+    assert send(Untagged, form({"x": None}), default=5) == 5
     assert send(int | None, form({"x": None}), default=5) is None
     assert send(Any, form({"x": None}), default=5) is None
     assert send(int, form({"x": None})).type == "ArgumentError"
