@@ -43,7 +43,7 @@ from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
 from functool.errors import MAX_COMPARED, MAX_PROBLEMS
-from functool.schema import admits, json_schema
+from functool.schema import admits, json_schema, readings
 from tests.schemas import (
     BOOL,
     INT,
@@ -1593,6 +1593,17 @@ def test_a_recursive_union_without_tags_is_not_read_without_end(leaf):
     for sent in ({"left": {"left": 1}}, {"x": 1, "left": {"left": 1, "y": 2}}, [[], 1]):
         assert call(tool, {"x": sent}).success
         assert got[-1] == pydantic.TypeAdapter(Untagged).validate_json(json.dumps(sent))
+
+
+def test_readings_of_a_recursive_union_also_have_a_time_limit(monkeypatch):
+    """A few thousand readings of a long text would take as long as many of a short one."""
+    tool, got = tool_of(Untagged)
+    sent = leveled(8, [1, 2])
+
+    assert call(tool, sent).success and len(got) == 1
+    monkeypatch.setattr(readings, "SECONDS", -1.0)
+    assert "too many ways to read the arguments" in call(tool, sent).text
+    assert len(got) == 1
 
 
 def test_a_model_that_is_a_tool_takes_a_recursive_union():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from time import thread_time
 from typing import Any
 
 from pydantic_core import core_schema
@@ -20,7 +21,10 @@ NO_MEMBER = "functool.no_member"
 """The type of the error of a whole union, where its members are not described."""
 
 _NEVER = object()
-_left: ContextVar[list[int] | None] = ContextVar("left", default=None)
+SECONDS, SECONDS_A_CHARACTER = 0.5, 2e-6
+"""How long one validation of recursive unions may compute: each reading may be of a long text."""
+
+_left: ContextVar[list[float] | None] = ContextVar("left", default=None)
 
 
 class ReadTooOften(Exception):
@@ -57,15 +61,16 @@ def _counter() -> Any:
 def _count() -> None:
     if (left := _left.get()) is not None:
         left[0] -= 1
-        if left[0] < 0:
+        if left[0] < 0 or (left[0] % 16 == 0 and thread_time() > left[1]):
             raise ReadTooOften
 
 
 def bounded(validate: Callable[..., Any], most: Callable[[str], int]) -> Callable[..., Any]:
-    """Return a validation that raises `ReadTooOften` beyond the number that `most` of it allows."""
+    """Return a validation that raises `ReadTooOften` beyond its time, or the number from `most`."""
 
     def validated(text: str, strict: bool | None = None) -> Any:
-        token = _left.set([most(text)])
+        until = thread_time() + SECONDS + SECONDS_A_CHARACTER * len(text)
+        token = _left.set([most(text), until])
         try:
             return validate(text, strict=strict)
         finally:
