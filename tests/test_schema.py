@@ -1556,6 +1556,7 @@ def test_what_is_hashed_is_validated_as_json(annotation, value):
 
 
 ONE_HASH = [(2**61 - 1) * i for i in range(1, 1_500)]
+Keys = TypeAliasType("Keys", "dict[int, Keys]")
 
 
 @pytest.mark.parametrize(
@@ -1588,12 +1589,33 @@ def test_numbers_with_one_hash_are_refused(annotation, items):
             "x": {str(i): value[annotation.__args__[0].__name__] for i in some} if is_dict else some
         }
 
-    assert "hashed alike" in call(tool, sent(items)).text
+    assert "x: a list in which few items are hashed alike" in call(tool, sent(items)).text
     assert call(tool, sent(items[:90])).value == 90
     others = [str(UUID(int=i)) if "-" in str(items[0]) else i for i in range(3_000)]
     assert call(tool, sent(others)).value == 3_000
     assert call(tool, sent([*others, others[1]])).value == 3_000
     assert call(tool, sent([*others[:-1], "no"])).is_error is (annotation is not set)
+
+
+def test_a_hundred_numbers_with_one_hash_are_taken():
+    """One more is refused."""
+
+    def take(x: set[int]) -> int:
+        return len(x)
+
+    many = [*range(1, 1_500), *ONE_HASH[:100]]
+    assert call(FunctionTool(take), {"x": many}).value == len(many)
+    assert "hashed alike" in call(FunctionTool(take), {"x": [*many, ONE_HASH[100]]}).text
+
+
+def test_the_keys_of_a_dict_in_itself_are_looked_at():
+    """A type that refers to itself refuses numbers with one hash at every depth."""
+
+    def take(x: Keys) -> int:
+        return len(x)
+
+    assert call(FunctionTool(take), {"x": {"1": {"2": {}}}}).value == 1
+    assert "hashed alike" in call(FunctionTool(take), {"x": {"1": {i: {} for i in ONE_HASH}}}).text
 
 
 def test_a_set_of_lists_is_refused_in_words():

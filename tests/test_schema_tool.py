@@ -225,7 +225,7 @@ def test_a_named_meta_schema_changes_no_engine(schema, value):
     [
         ({"items": {f"k{n}": 1 for n in range(20_000)}}, [1] * 100_000),
         ({"allOf": [ref("same")] * 5_000}, [1] * 20_000),
-        ({"allOf": [ref("inner")] * 5_000}, [[[1] * 20_000]]),
+        ({"allOf": [ref("inner")] * 100}, [[[1] * 20_000]]),
         ({"allOf": [{"items": True}] * 5_000}, [1] * 500_000),
         ({"allOf": [{"additionalProperties": True}] * 5_000}, {f"k{n}": 1 for n in range(20_000)}),
         ({"contains": False}, [1] * 200_000),
