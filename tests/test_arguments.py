@@ -1606,6 +1606,23 @@ def test_readings_of_a_recursive_union_also_have_a_time_limit(monkeypatch):
     assert len(got) == 1
 
 
+class Red(BaseModel):
+    left: "Red | Black | int"
+    a: int = 0
+
+
+class Black(BaseModel):
+    left: "Red | Black | int"
+    b: int = 0
+
+
+def test_two_classes_that_may_both_fit_are_not_read_without_end():
+    """Two are enough to double the work at each level."""
+    assert call(tool_of(Red | Black)[0], leveled(5, 1)).success
+    refused = str(refusal(Red | Black, leveled(20, 1)["x"]))
+    assert "too many ways to read the arguments" in refused
+
+
 def test_a_model_that_is_a_tool_takes_a_recursive_union():
     """The model validates once more what was counted already."""
 
