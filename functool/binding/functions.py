@@ -108,9 +108,10 @@ class FunctionBinder:
         # counting colons finds unknown arguments faster than pydantic's "forbid".
         self._flat = not (kinds & _NESTING or parts.rest)
         counts = self._flat and self._decode is None
-        # Whether arguments of a recursive type are valid is asked without naming all problems.
-        nested = self._validate_large if self._recursive else self._validate_closed
-        self._validate = self._validator("ignore") if counts else nested
+        if counts:
+            self._validate = self._validator("ignore")
+        else:  # A recursive type is checked without naming all problems of its unions.
+            self._validate = self._validate_large if self._recursive else self._validate_closed
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name, without defaults."""
