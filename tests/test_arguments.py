@@ -1764,3 +1764,10 @@ def test_a_recursive_type_is_compiled_once_until_a_call_is_refused(monkeypatch):
     with pytest.raises(ArgumentError):
         tool.bind({"root": {}})
     assert made == [True, False]
+
+
+def test_a_default_list_with_an_item_that_its_type_refuses_is_left_out():
+    """The place of the problem is inside of the parameter."""
+    tool, _ = tool_of(list[Annotated[int, Field(ge=1)]], [0])
+    assert tool.sent_form({"x": [0]}) == {}
+    assert tool.sent_form({"x": [1]}) == {"x": [1]}
