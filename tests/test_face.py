@@ -16,6 +16,12 @@ def test_a_name_of_functools_is_told_from_ours(name):
 
 def test_an_unknown_name_is_no_attribute():
     """Any other name is missing as usual: for `hasattr`, and for an import."""
-    assert not hasattr(functool, "nothing_of_the_kind")
+    with pytest.raises(AttributeError, match="'functool' has no attribute 'nothing_of_the_kind'"):
+        functool.nothing_of_the_kind  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'nothing_of_the_kind'"):
         exec("from functool import nothing_of_the_kind", {})
+
+
+def test_dir_lists_what_is_imported_late():
+    """A console completes names that nobody has used yet."""
+    assert {"FunctionTool", "Toolset", "__version__"} <= set(dir(functool))
