@@ -32,7 +32,7 @@ class PlainJsonSchema(GenerateJsonSchema):
     """
 
     # What pydantic would warn about, such as a default, is just left out.
-    ignored_warning_kinds = {*get_args(JsonSchemaWarningKind)}
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {*get_args(JsonSchemaWarningKind)}
 
     def generate_inner(self, schema: Any) -> dict[str, Any]:
         """Describe fields and scalars without options at once; pydantic takes 20 times as long."""

@@ -195,6 +195,22 @@ def test_json_and_form_in_step(page):
     assert raw(page)["extra"] is True
 
 
+def test_a_change_right_behind_json_is_not_lost(page):
+    """The form takes JSON over for a moment; what the person changes in that moment counts."""
+    choose(page, "say")
+    page.evaluate(
+        """() => {
+            const raw = document.querySelector('#raw');
+            raw.value = '{"text": "from JSON"}';
+            raw.dispatchEvent(new Event('input'));
+            const field = document.querySelector('[data-schemapath$=text] textarea');
+            field.value = 'from the form';
+            field.dispatchEvent(new Event('change'));
+        }"""
+    )
+    shows(page, "from the form")
+
+
 def test_values_are_sent_as_they_are(page):
     """What looks like HTML in a value is sent as it was written, from the form too."""
     choose(page, "say")

@@ -54,7 +54,8 @@ export class Form {
     }
     this.editor.setValue(value);
     this.told = JSON.stringify(this.editor.getValue());
-    setTimeout(() => { this.silent = false; }, 50);
+    // What the person changed meanwhile is told afterwards.
+    setTimeout(() => { this.silent = false; this.tell(); }, 50);
   }
 
   destroy() {
