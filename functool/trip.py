@@ -85,8 +85,7 @@ class Trip:
             self._call = with_arguments(self.sent, canonical)
             if self.sent.metadata and has_sources(self.sent):
                 names: Any = self.binder.sent_form({name: name for name in canonical})
-                known = self.tool.schema.plain.get("properties", ())
-                self._call.metadata = placed(self.sent, names, known)
+                self._call.metadata = placed(self.sent, names, self.tool.schema)
         return self._call
 
     @property

@@ -363,6 +363,8 @@ def test_a_label_whose_place_is_gone_counts_for_the_whole_call():
     pairs = {"to": "ann", "note": None, "more": [{"key": "cc", "value": "eve"}]}
 
     assert run(tool, pairs, sources={"/more/0/value": ["mail"]}).is_error
+    hiding = {**pairs, "more": [*pairs["more"], {"key": "more", "value": "x"}]}
+    assert run(tool, hiding, sources={"/more/0/value": ["mail"]}).is_error
     assert run(tool, pairs, sources={"no pointer": ["mail"]}).is_error
     assert run(tool, pairs, sources={"/cc": ["mail"]}).success
     assert run(tool, pairs, sources={"/note": ["mail"]}).success
