@@ -119,9 +119,9 @@ def _unknown_places(
     is_known: Callable[[str], bool],
 ) -> list[str]:
     """Return the places without a label of the values that are not known: at most 50 and `top`."""
-    found = (place for place, item in _leaves(value, top, named) if not is_known(_text(item)))
-    bare = (place for place in found if not _is_labelled(place, labels))
-    places = [*islice(bare, _NAMED + 1)]
+    bare = (part for part in _leaves(value, top, named) if not _is_labelled(part[0], labels))
+    found = (place for place, item in bare if not is_known(_text(item)))
+    places = [*islice(found, _NAMED + 1)]
     # A person cannot read more, so the whole is blamed.
     return [*places[:_NAMED], top] if len(places) > _NAMED else places
 
@@ -139,8 +139,8 @@ def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
         data = json.loads(to_json(data))
     sent = {_text(value) for _, value in _leaves(call.arguments, "")}
     texts = (_text(value) for _, value in _leaves(data, ""))
-    new = dict.fromkeys(text for text in texts if len(text) <= _SHORT and text not in sent)
-    known.update([*new][: _MOST - len(known)])
+    new = (t for t in texts if len(t) <= _SHORT and t not in sent and t not in known)
+    known.update(islice(new, _MOST - len(known)))
 
 
 def has_sources(call: ToolCall) -> bool:
