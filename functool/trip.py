@@ -112,12 +112,6 @@ class Trip:
         """The view if a step has created it, else the context that was passed."""
         return self.made_view or self._context or Context()
 
-    def bind_canonical(self) -> None:
-        """Validate a call whose arguments are canonical already."""
-        arguments: Any = self.binder.sent_form(self.sent.arguments)
-        self.sent = with_arguments(self.sent, arguments)
-        self.values = self.binder.values(self.sent.arguments)
-
     def replace(self, new: ToolCall) -> None:
         """Validate another call and continue with it."""
         arguments = self.binder.sent_form(new.arguments)

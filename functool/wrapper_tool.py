@@ -101,7 +101,12 @@ class WrapperTool(Tool):
         return await self.tool.invoke(call, context)
 
     async def _start_body(self, trip: Trip) -> Any:
-        return self._checked(await self.run(trip.sent, trip.context.handing_over()), "run")
+        sources: list[str] = []  # `run` of a subclass may drop those of the inner result.
+        context = trip.context.handing_over(sources)
+        try:
+            return self._checked(await self.run(trip.sent, context), "run")
+        finally:
+            trip.labels += tuple(sources)
 
     @property
     def _binder(self) -> Binder:  # type: ignore[override]
