@@ -151,6 +151,7 @@ class Trip:
                 seen = fingerprint(call.arguments)
                 if call.metadata.get("decision") != decided and edits < len(guardrails):
                     at, edits = 0, edits + 1
+                    view.notes["edited"] = call.arguments  # With defaults.
             elif fingerprint(call.arguments) != seen:
                 refuse_changed(guardrail, record)
 
