@@ -302,8 +302,10 @@ class FunctionTool(Tool, Generic[P, R]):
         return super()._start_body(trip) if self._overridden else self._call_function(trip)
 
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
-        if isinstance(value, (GeneratorType, AsyncGeneratorType)):
-            value = await self._last_item(value, trip)
+        if isinstance(value, AsyncGeneratorType):
+            value = await exhaust_async(value, trip.view)
+        elif isinstance(value, GeneratorType):
+            value = await (self._executor or in_thread)(exhaust, value, trip.view)
         return value if isinstance(value, ToolResult) else success(value, trip.id)
 
     async def _call_function(self, trip: Trip) -> Any:
@@ -326,12 +328,6 @@ class FunctionTool(Tool, Generic[P, R]):
         else:
             value = func(*args, **values)
         return await value if isawaitable(value) else value
-
-    async def _last_item(self, items: Any, trip: Trip) -> Any:
-        """Run a generator to its end. Each item is sent as progress; the last is the value."""
-        if isinstance(items, AsyncGeneratorType):
-            return await exhaust_async(items, trip.view)
-        return await (self._executor or in_thread)(exhaust, items, trip.view)
 
 
 class _Definition(NamedTuple):

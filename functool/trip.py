@@ -72,7 +72,7 @@ class Trip:
         self.id: str = call.id
         self.values: Any = _UNBOUND
         self.record: list[dict[str, str]] = []
-        self.labels: tuple[Any, ...] = ()
+        self.labels: Any = ()  # A tuple, or a wrapper's list.
         self._context = context
         self._call: ToolCall | None = None
         self.made_view: Context[Any] | None = None
