@@ -114,9 +114,8 @@ class AgentTool(Tool):
             outcome = await _call_runner(self._runner, self.agent, text, context)
         else:
             outcome = await _call_runner(_method_of(self.agent) or self.agent, text)
-        if not hasattr(outcome, "__anext__"):
-            return outcome
-        return await exhaust_async(outcome, context, most=inf)
+        is_stream = hasattr(outcome, "__anext__")
+        return await exhaust_async(outcome, context, most=inf) if is_stream else outcome
 
     async def _result_of_run(self, outcome: Any) -> ToolResult:
         given = outcome if isinstance(outcome, ToolResult) else None

@@ -44,7 +44,9 @@ from functool import (
     ToolResult,
     Toolset,
     WrapperTool,
+    function_tool,
 )
+from functool.binding.functions import FunctionBinder
 from functool.executors import inline
 from tests import sample_tools
 from tests.schemas import INT, STR, array
@@ -727,6 +729,25 @@ def test_two_classes_of_one_name():
 # ---- names that exist later
 
 
+def test_two_threads_may_be_the_first_to_use_a_tool(monkeypatch):
+    """While one of them compiles a late annotation, the other finds the tool as it was, and compiles it, too."""
+    seen = []
+
+    def other_first(*options):
+        if not seen:
+            seen.append({})
+            seen[:] = [tool.bind({"a": 1}).values]
+        return FunctionBinder(*options)
+
+    def f(a: "Late", b: Annotated[int, Field(default=3)]) -> str:
+        return f"{a} {b}"
+
+    tool = FunctionTool(f)
+    Late = int  # noqa: N806, F841
+    monkeypatch.setattr(function_tool, "FunctionBinder", other_first)
+    assert (call(tool, {"a": 2}).text, seen) == ("2 3", [{"a": 1}])
+
+
 def test_forward_references_resolve_when_the_schema_is_needed():
     """A name defined further down the module is found when the tool is first used."""
     assert call(sample_tools.area, {"shape": {"width": 2, "height": 3}}).value == 6.0
@@ -786,6 +807,27 @@ def test_run_delivers_what_the_function_emits():
     assert asyncio.run(find.run(sent, context)).value == "x"
     assert log.kinds == ["tool:progress"]
     assert asyncio.run(find.run(sent, Context())).value == "x"
+
+
+def test_run_waits_for_slow_listeners():
+    """The events of an async function are delivered on the loop, before `run` returns."""
+
+    async def find(context: Context) -> str:
+        context.progress("looking")
+        return "found"
+
+    async def listener(event):
+        await asyncio.sleep(0)
+        told.append(event.kind)
+
+    async def run():
+        await FunctionTool(find).run(ToolCall(name="find"), context)
+        return [*told]
+
+    told = []
+    context = Context()
+    context.subscribe(listener)
+    assert asyncio.run(run()) == ["tool:progress"]
 
 
 if typing.TYPE_CHECKING:
