@@ -667,6 +667,25 @@ def test_the_value_is_what_the_annotation_says(annotation, sent, expected):
         assert value == expected and type(value) is type(expected)
 
 
+def test_guardrails_see_a_text_that_a_validator_of_the_author_takes():
+    """The body gets what the validator makes of the text, so guardrails see the text and not a list that is in it."""
+
+    def split(sent):
+        return sent.split(",") if isinstance(sent, str) else sent
+
+    def take(x: Annotated[list[str], BeforeValidator(split)], y: list[str]):
+        return x
+
+    seen = []
+    tool = FunctionTool(take, input_guardrails=[lambda call, context: seen.append(call.arguments)])
+
+    assert call(tool, {"x": '["a,b,a"]', "y": []}).value == ['["a', "b", 'a"]']
+    assert call(tool, {"x": "[a,b", "y": []}).value == ["[a", "b"]
+    assert [arguments["x"] for arguments in seen] == ['["a,b,a"]', "[a,b"]
+    assert call(tool, {"x": '["a,b"]', "y": '["c"]'}).value == ["a,b"]
+    assert seen[2] == {"x": ["a,b"], "y": ["c"]}
+
+
 @pytest.mark.parametrize(
     ("annotation", "sent"),
     [
