@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from copy import deepcopy
 from inspect import isawaitable, isclass
 from types import AsyncGeneratorType, FrameType, GeneratorType, MethodType
@@ -121,13 +122,8 @@ class FunctionTool(Tool, Generic[P, R]):
             text = f"it needs a callable, not {type(func).__name__}: pass options by keyword"
             raise at_caller(DefinitionError(text), "FunctionTool")
         if isclass(inner):
-            raise located(
-                DefinitionError(
-                    "it is a class. Decorate a method, pass an instance that has __call__, or make"
-                    " the class a ToolModel"
-                ),
-                inner,
-            )
+            way = "Decorate a method, pass an instance that has __call__, or make"
+            raise located(DefinitionError(f"it is a class. {way} the class a ToolModel"), inner)
         self._copy_metadata(inner)
         frame = outer_frame()
         of_class = kind is classmethod
@@ -376,6 +372,7 @@ def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
     default = parameter.default
     if default is Parameter.empty or parameter.kind is parameter.kind.VAR_POSITIONAL:
         return None
-    if type(default).__hash__ is None:
-        return functools.partial(deepcopy, default)
-    return (lambda: default) if parameter.by_field or not own else None
+    with suppress(TypeError):
+        hash(default)
+        return (lambda: default) if parameter.by_field or not own else None
+    return functools.partial(deepcopy, default)  # It is mutable, or holds what is.

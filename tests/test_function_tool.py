@@ -544,6 +544,17 @@ def test_defaults():
     assert published == {**INT, "minimum": 1, "default": 7, "description": "G."}
 
 
+def test_a_default_that_holds_something_mutable_is_copied_for_each_call():
+    """What one call does to a list inside of a tuple, another one must not see."""
+
+    def keep(pair: tuple[list[int], int] = ([], 0)):
+        pair[0].append(1)
+        return pair
+
+    tool = FunctionTool(keep)
+    assert [call(tool).value for _ in range(2)] == [([1], 0), ([1], 0)]
+
+
 # ---- every type
 
 T = TypeVar("T")
