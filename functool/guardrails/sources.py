@@ -10,7 +10,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from functool.approval import same_json
+from functool.approval import defaults_of, same_json
 from functool.call import ToolCall, ToolResult, ToolSchema, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
@@ -37,9 +37,10 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
     """Return a guardrail that allows only trusted values in these arguments.
 
     A value with a label in `call.metadata["sources"]` comes from an untrusted tool. A value without
-    a label is trusted. With `wrote`, it is trusted only if it occurs in what the user wrote, or if
-    it is a complete short value that a trusted tool returned in this context. What the tool got as
-    an argument itself does not count. A key that the schema does not name is a value as well.
+    a label is trusted. With `wrote`, it is trusted only if it occurs in what the user wrote, if it
+    is the default, or if it is a complete short value that a trusted tool returned in this context.
+    What the tool got as an argument itself does not count. A key that the schema does not name is a
+    value as well.
 
     Args:
         *arguments: Names of arguments; by default all arguments.
@@ -71,7 +72,10 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         known = context.state.get(_RETURNED, ())
         is_known = cache(lambda text: _is_known(text, texts, known))
         named = set(property_names(context.schema.plain)) if context.schema else set()
+        defaults = defaults_of(context.schema) if context.schema else {}
         for name in names:
+            if name in defaults and same_json(given[name], defaults[name]):
+                continue
             unknown = _unknown_places(given[name], f"/{_escaped(name)}", named, labels, is_known)
             suspect |= {place: [MODEL] for place in unknown}
         return suspect
