@@ -33,6 +33,7 @@ with workflow.unsafe.imports_passed_through():
         GuardrailError,
         ImageContent,
         ToolCall,
+        ToolResult,
         Toolset,
         ToolSettings,
         Tripwire,
@@ -298,6 +299,23 @@ def test_a_pause_of_the_worker_is_no_result(host):
     assert before == []
     assert [result.value for result in done] == [3, 3]
     assert ran == [(1, 2)]
+
+
+@pytest.mark.parametrize("make", [ToolResult.of, ToolResult.failed])
+def test_an_approval_of_the_authors_own_is_no_pause(host, make):
+    """A result may have anything under `approval` in its metadata. Its call ran, and runs once."""
+    ran = []
+
+    async def order() -> ToolResult:
+        ran.append(1)
+        return make("ordered", metadata={"approval": {"by": "Bo"}})
+
+    results = host.ask([FunctionTool(order)], call("order"), call("order"))
+
+    assert [(each.text, each.metadata["approval"]) for each in results] == [
+        ("ordered", {"by": "Bo"})
+    ] * 2
+    assert ran == [1]
 
 
 def test_a_denial_reaches_the_call_of_the_worker(host):

@@ -1047,6 +1047,24 @@ def test_a_stored_answer_keeps_the_labels_of_inner_calls(tmp_path):
     journal.close()
 
 
+@pytest.mark.parametrize("make", [ToolResult.of, ToolResult.failed])
+def test_an_approval_of_the_authors_own_is_no_pause(journal, make):
+    """A result may have anything under `approval` in its metadata. It is recorded as every other."""
+    effects = []
+
+    @FunctionTool(executor=inline)
+    def order() -> ToolResult:
+        """Order, as somebody in the company has approved."""
+        effects.append(1)
+        return make("ordered", metadata={"approval": {"by": "Bo"}})
+
+    first, stored = (call(journal.once(order, "r")) for _ in range(2))
+
+    assert effects == [1]
+    assert stored.metadata["journal"]["stored"] is True
+    assert (stored.text, stored.metadata["approval"]) == (first.text, {"by": "Bo"})
+
+
 @pytest.mark.parametrize("failing", [False, True])
 def test_keep_cannot_lose_the_labels_of_a_result(tmp_path, failing):
     """A stored answer has the labels of inner calls, although `keep` returned a new result."""
