@@ -230,6 +230,4 @@ def _contains(written: str, text: str) -> bool:
 
 def _text(value: Any) -> str:
     """Return a value as text for comparison. 5 and 5.0 give the same text."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)

@@ -88,6 +88,31 @@ def test_approver_of_the_host_is_asked_in_place(bridge: Any) -> None:
     assert paid == [1]
 
 
+@pytest.mark.parametrize("listened", [False, True])
+def test_labels_of_the_sub_agents_calls_reach_the_answer(bridge: Any, listened: bool) -> None:
+    """What a sub-agent read from an untrusted tool labels its answer, whatever contexts the framework passes."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    async def page() -> str:
+        """Return what somebody else wrote."""
+        return "x"
+
+    @FunctionTool
+    async def look() -> str:
+        """Look."""
+        return "x"
+
+    def answer(exported: FunctionTool) -> Any:
+        agent = bridge.agent([bridge.export(exported)], [("i1", exported.name, {})], "x")
+        context = Context()
+        if listened:
+            context.subscribe(lambda event: None)
+        return ask(AgentTool(agent, "clerk", "d", runner=bridge.runner), context)
+
+    assert answer(page).metadata["sources"] == ["page"]
+    assert "sources" not in answer(look).metadata
+
+
 def test_dependencies_reach_the_tools_of_the_sub_agent(bridge: Any) -> None:
     """The deps of the outer call are those of the sub-agent's run."""
 
