@@ -36,6 +36,7 @@ from functool import (
 )
 from functool.binding.watch import Watch
 from functool.executors import in_thread, inline
+from functool.layers.some_tools import for_tool
 from functool.layers.words import CANDIDATES, FIELDS, WordIndex
 from functool.schema.json_schema import walk
 
@@ -275,6 +276,7 @@ class CallTool(WrapperTool):
         self._tools = tools
         self._catalog = catalog
         self._funcs: tuple[Any, ...] = ()
+        self._wrapped: dict[str, Tool] = {}
 
     @property
     def requires_approval(self) -> bool:
@@ -288,7 +290,7 @@ class CallTool(WrapperTool):
     def around(self: T, func: Any) -> T:
         """Return a copy that wraps `func` around the bodies of the tools that it calls."""
         twin = super().around(func)
-        twin._funcs = (*self._funcs, func)
+        twin._funcs, twin._wrapped = (*self._funcs, func), {}
         return twin
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
@@ -301,9 +303,11 @@ class CallTool(WrapperTool):
         tool = self._tools[name]
         if not tool.is_enabled(context):
             raise ToolDisabledError.of(name)
-        for func in self._funcs:
-            tool = tool.around(func)
-        return await tool.invoke(
+        if self._funcs and name not in self._wrapped:
+            for func in self._funcs:
+                tool = tool.around(for_tool(func, tool))
+            self._wrapped[name] = tool
+        return await self._wrapped.get(name, tool).invoke(
             replace(
                 call,
                 name=name,

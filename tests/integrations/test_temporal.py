@@ -41,6 +41,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from functool.guardrails import require_approval
     from functool.integrations.temporal import activities, durable
+    from functool.layers.catalog import Catalog
     from functool.layers.journal import Journal
     from tests.integrations import temporal_process
 
@@ -316,6 +317,18 @@ def test_an_approval_of_the_authors_own_is_no_pause(host, make):
         ("ordered", {"by": "Bo"})
     ] * 2
     assert ran == [1]
+
+
+def test_a_catalogue_runs_the_tools_behind_it_on_workers(host):
+    """What `call_tool` calls is the activity of that tool."""
+    add, ran = counted()
+    fixed = Catalog([add]).fixed().values()
+    asked = call("call_tool", name="add", arguments={"a": 1})
+
+    [first, again] = host.ask(fixed, asked, asked, worker_tools=[add])
+
+    assert (first.value, again.value, ran) == (3, 3, [(1, 2)])
+    assert again.metadata["temporal"]["stored"]
 
 
 def test_a_denial_reaches_the_call_of_the_worker(host):
