@@ -29,6 +29,9 @@ _SHORT = 200
 _MOST = 10_000
 _NAMED = 50
 
+SHOWS_OTHERS = "functool.trusted_only:shows others"
+"""A key in the notes of a call whose result shows what other people wrote about their tools."""
+
 wanted_results: set[str] = set()
 """Not empty once a guardrail needs the results of trusted tools. Then the road calls `remember`."""
 
@@ -132,6 +135,8 @@ def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
     The tool may only repeat its arguments, which a model has written, so these are skipped too.
     """
     if result.error is not None or metadata_of(result).get("sources") or _labels(call):
+        return
+    if SHOWS_OTHERS in (context.noted or {}):
         return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
     data = result.text if result.value is None else result.value

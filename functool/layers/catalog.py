@@ -36,6 +36,7 @@ from functool import (
 )
 from functool.binding.watch import Watch
 from functool.executors import in_thread, inline
+from functool.guardrails.sources import SHOWS_OTHERS
 from functool.layers.some_tools import for_tool
 from functool.layers.words import CANDIDATES, FIELDS, WordIndex
 from functool.schema.json_schema import walk
@@ -230,6 +231,8 @@ class Catalog:
             matches = self._search(query, limit, context, _runs_beside if fixed else _any)
             names = context.state.setdefault(FOUND, [])
             names += [m.tool.name for m in matches if m.tool.name not in names]
+            if any(match.tool.settings.untrusted for match in matches):
+                context.notes[SHOWS_OTHERS] = True
             if not matches:
                 return ToolResult(
                     output=ToolResult.of("No tool fits. Try other words.").output, value=[]

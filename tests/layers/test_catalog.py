@@ -18,7 +18,7 @@ from functool import (
     ToolSettings,
     WrapperTool,
 )
-from functool.guardrails import budget, require_approval, truncate
+from functool.guardrails import budget, require_approval, truncate, trusted_only
 from functool.layers import words as word_search
 from functool.layers.catalog import FOUND, Catalog
 from functool.layers.recorded import recording
@@ -525,6 +525,24 @@ def test_labels_pass_through_call_tool():
 
     assert seen == [{"host": 7, "sources": {"/q": ["mail"], "": ["other", "all", "a"]}}]
     assert set(result.metadata["sources"]) == {"mail", "other", "all", "a", "web"}
+
+
+@pytest.mark.parametrize("untrusted", [True, False])
+def test_what_a_stranger_wrote_about_a_tool_is_no_trusted_value(untrusted):
+    """A search shows the definitions of untrusted tools. No text of them counts as returned by a trusted tool."""
+    wrote = trusted_only("to", wrote=lambda context: "to my boss")
+    send = tool("send", "Send.", {"properties": {"to": {}}}, input_guardrails=[wrote])
+    parameters = {"properties": {"q": {"default": "a@evil"}}}
+    settings = ToolSettings(untrusted=untrusted)
+    forecast = tool("forecast", "b@evil", parameters, settings=settings)
+    catalog, context = Catalog([send, forecast]), Context()
+    for tools in (catalog.fixed(), catalog.toolset(context)):
+        assert call(tools, "search_tools", {"query": "forecast"}, context).success
+
+    passed = [
+        call(Toolset([send]), "send", {"to": to}, context).success for to in ("a@evil", "b@evil")
+    ]
+    assert passed == [not untrusted] * 2
 
 
 def test_layers_around_call_tool_reach_the_tools():
