@@ -42,6 +42,9 @@ from functool.layers.words import CANDIDATES, FIELDS, WordIndex
 from functool.schema.json_schema import walk
 
 Rank: TypeAlias = Callable[[str, int], Iterable[tuple[str, float]]]
+Reached: TypeAlias = tuple[Tool, ToolCall]
+"""A tool that `call_tool` calls, and its call."""
+
 T = TypeVar("T", bound="CallTool")
 
 SEARCH = "search_tools"
@@ -296,29 +299,37 @@ class CallTool(WrapperTool):
         twin._funcs, twin._wrapped = (*self._funcs, func), {}
         return twin
 
-    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Run the named tool with its own checks and guardrails."""
+    def reached(self, call: ToolCall, context: Context[Any] | None = None) -> Reached:
+        """Return the tool that a call names, and the call of that tool.
+
+        Raises:
+            ArgumentError: The arguments are not those of `call_tool`.
+            UnknownToolError: There is no such tool.
+        """
         given = self.bind(call.arguments).arguments
         name = given["name"]
         if name not in self._tools:
             close = self._catalog.search(name, 3, context)
             raise UnknownToolError(name, [m.tool.name for m in close if m.tool.name in self._tools])
-        tool = self._tools[name]
-        if not tool.is_enabled(context):
-            raise ToolDisabledError.of(name)
-        if self._funcs and name not in self._wrapped:
-            for func in self._funcs:
-                tool = tool.around(for_tool(func, tool))
-            self._wrapped[name] = tool
-        return await self._wrapped.get(name, tool).invoke(
-            replace(
-                call,
-                name=name,
-                arguments=_as_sent(call.arguments, given.get("arguments")),
-                metadata=_inner_metadata(call.metadata),
-            ),
-            context,
+        inner = replace(
+            call,
+            name=name,
+            arguments=_as_sent(call.arguments, given.get("arguments")),
+            metadata=_inner_metadata(call.metadata),
         )
+        return self._tools[name], inner
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Run the named tool with its own checks and guardrails."""
+        tool, inner = self.reached(call, context)
+        if not tool.is_enabled(context):
+            raise ToolDisabledError.of(tool.name)
+        if self._funcs and tool.name not in self._wrapped:
+            wrapped = tool
+            for func in self._funcs:
+                wrapped = wrapped.around(for_tool(func, wrapped))
+            self._wrapped[tool.name] = wrapped
+        return await self._wrapped.get(tool.name, tool).invoke(inner, context)
 
 
 def _listed(tools: Tool | Iterable[Tool]) -> list[Tool]:
