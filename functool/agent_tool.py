@@ -31,6 +31,7 @@ _USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 
 _held: ContextVar[frozenset[Any]] = ContextVar("functool_agent_threads", default=frozenset())
 _locks: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
+_waits: list[Any] = []  # For each call that waits: the conversations that it has, and the next one.
 
 
 class AgentTool(Tool):
@@ -157,18 +158,31 @@ async def _take_turn(agent: Any, thread: Any) -> AsyncIterator[None]:
     # A lock can be used on one event loop only. A string names a conversation of one agent.
     name = (id(agent), thread) if isinstance(thread, str) else id(thread)
     key = (id(asyncio.get_running_loop()), name)
-    if key in _held.get():
-        raise ToolError(
-            "The agent is being asked from within its own conversation,"
-            " which is waiting for this answer."
-        )
+    held = _held.get()
+    wait = held, key
+    if wait not in _waits and _waits_for_one_of(held, {key, name}):
+        raise ToolError("The agent cannot be asked: its own conversation waits for this answer.")
     lock = _locks.setdefault(key, asyncio.Lock())
-    held = _held.set(_held.get() | {key})
+    _waits.append(wait)
     try:
-        async with lock:
-            yield
+        await lock.acquire()
     finally:
-        _held.reset(held)
+        _waits.remove(wait)
+    token = _held.set(held | {key, name})
+    try:
+        yield
+    finally:
+        _held.reset(token)
+        lock.release()
+
+
+def _waits_for_one_of(held: frozenset[Any], reached: set[Any]) -> bool:
+    """Whether the call that has a conversation waits for one that is held, maybe through others."""
+    found = reached if held else set()
+    while found:
+        reached |= found
+        found = {wanted for has, wanted in [*_waits] if not reached.isdisjoint(has)} - reached
+    return not reached.isdisjoint(held)
 
 
 def _usage_of(run: Any) -> dict[str, int]:

@@ -25,10 +25,10 @@ from functool.binding.door import Binder, LateBinder
 from functool.binding.functions import FunctionBinder
 from functool.binding.watch import Watch, watching
 from functool.binding.watched_shapes import CoreShapes
-from functool.call import ToolCall, ToolResult, ToolSchema, success
+from functool.call import ToolCall, ToolResult, ToolSchema, success, with_arguments
 from functool.context import Context
 from functool.errors import DefinitionError
-from functool.executors import Executor, checked_executor, deliver_last, in_thread, inline
+from functool.executors import Executor, checked_executor, in_thread, inline
 from functool.generators import exhaust, exhaust_async
 from functool.options import ToolOptions
 from functool.schema.callables import (
@@ -289,13 +289,12 @@ class FunctionTool(Tool, Generic[P, R]):
 
         `invoke` does not need this method. It serves a subclass that calls `super().run(...)`.
         """
-        trip = Trip(self, self._binder, call, context)
-        trip.bind_canonical()
-        try:
-            return await self._result_of(await self._call_function(trip), trip)
-        finally:
-            if trip.made_view is not None:
-                await deliver_last(trip.made_view.delivered())
+        sent: Any = self.sent_form(call.arguments)
+        trip = Trip(self, self._binder, with_arguments(call, sent), context)
+        trip.values = self._binder.values(sent)
+        # Labels and events of the body belong to the call around this one.
+        trip.made_view = context.view(call=trip.call, schema=self.schema)
+        return await self._result_of(await self._call_function(trip), trip)
 
     def _start_body(self, trip: Trip) -> Any:
         if self._direct_body is not None:
@@ -303,8 +302,10 @@ class FunctionTool(Tool, Generic[P, R]):
         return super()._start_body(trip) if self._overridden else self._call_function(trip)
 
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
-        if isinstance(value, (GeneratorType, AsyncGeneratorType)):
-            value = await self._last_item(value, trip)
+        if isinstance(value, AsyncGeneratorType):
+            value = await exhaust_async(value, trip.view)
+        elif isinstance(value, GeneratorType):
+            value = await (self._executor or in_thread)(exhaust, value, trip.view)
         return value if isinstance(value, ToolResult) else success(value, trip.id)
 
     async def _call_function(self, trip: Trip) -> Any:
@@ -327,12 +328,6 @@ class FunctionTool(Tool, Generic[P, R]):
         else:
             value = func(*args, **values)
         return await value if isawaitable(value) else value
-
-    async def _last_item(self, items: Any, trip: Trip) -> Any:
-        """Run a generator to its end. Each item is sent as progress; the last is the value."""
-        if isinstance(items, AsyncGeneratorType):
-            return await exhaust_async(items, trip.view)
-        return await (self._executor or in_thread)(exhaust, items, trip.view)
 
 
 class _Definition(NamedTuple):

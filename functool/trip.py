@@ -77,7 +77,7 @@ class Trip:
         self.id: str = call.id
         self.values: Any = _UNBOUND
         self.record: list[dict[str, str]] = []
-        self.labels: tuple[Any, ...] = ()
+        self.labels: Any = ()  # A tuple, or a wrapper's list.
         self._context = context
         self._call: ToolCall | None = None
         self.made_view: Context[Any] | None = None
@@ -90,8 +90,7 @@ class Trip:
             self._call = with_arguments(self.sent, canonical)
             if self.sent.metadata and has_sources(self.sent):
                 names: Any = self.binder.sent_form({name: name for name in canonical})
-                known = self.tool.schema.plain.get("properties", ())
-                self._call.metadata = placed(self.sent, names, known)
+                self._call.metadata = placed(self.sent, names, self.tool.schema)
         return self._call
 
     @property
@@ -117,12 +116,6 @@ class Trip:
     def context(self) -> Context[Any]:
         """The view if a step has created it, else the context that was passed."""
         return self.made_view or self._context or Context()
-
-    def bind_canonical(self) -> None:
-        """Validate a call whose arguments are canonical already."""
-        arguments: Any = self.binder.sent_form(self.sent.arguments)
-        self.sent = with_arguments(self.sent, arguments)
-        self.values = self.binder.values(self.sent.arguments)
 
     def replace(self, new: ToolCall) -> None:
         """Validate another call and continue with it."""
@@ -163,6 +156,7 @@ class Trip:
                 seen = fingerprint(call.arguments)
                 if call.metadata.get("decision") != decided and edits < len(guardrails):
                     at, edits = 0, edits + 1
+                    view.notes["edited"] = call.arguments  # With defaults.
             elif fingerprint(call.arguments) != seen:
                 refuse_changed(guardrail, record)
 

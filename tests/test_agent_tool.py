@@ -389,6 +389,47 @@ def test_agent_that_asks_itself_on_its_own_thread() -> None:
     assert inner[0].is_error and "own conversation" in inner[0].text
 
 
+def test_a_sync_agent_that_asks_itself_on_its_own_thread() -> None:
+    """`call_sync` runs on another event loop, and the conversation is the same."""
+    inner: list[ToolResult] = []
+
+    def runner(agent: Any, text: str, context: Context) -> str:
+        inner.append(Toolset([tool]).call_sync(question("expert", "again"), context))
+        return "done"
+
+    tool = expert(runner=runner, thread=lambda context: "talk")
+
+    assert ask(tool).text == "done"
+    assert inner[0].is_error and "own conversation" in inner[0].text
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_agents_that_ask_each_other_in_one_turn(count: int) -> None:
+    """Each has a conversation, and asks the next one, which waits for it. One of them gets an error instead."""
+
+    async def turn() -> list[ToolResult]:
+        all_asked = asyncio.Barrier(count)
+
+        async def runner(number: int, text: str, context: Context) -> str:
+            if text == "in turn":
+                return f"{number}"
+            await all_asked.wait()
+            following = f"agent{(number + 1) % count}"
+            return (await tools.call(question(following, "in turn"), context)).text
+
+        def agent(number: int) -> AgentTool:
+            thread = f"talk {number}"
+            return AgentTool(number, f"agent{number}", "d", runner=runner, thread=lambda _: thread)
+
+        tools = Toolset(map(agent, range(count)))
+        work = tools.call_all([question(name, "first") for name in tools])
+        return await asyncio.wait_for(work, 60)  # It would never end.
+
+    texts = [result.text for result in asyncio.run(turn())]
+    assert sum("own conversation" in text for text in texts) == 1
+    assert sum(text.isdigit() for text in texts) == count - 1
+
+
 def test_agents_that_call_each_other_end() -> None:
     """Two agents that call each other for ever are stopped at a depth, with an error that says so."""
     answers: list[str] = []
