@@ -22,9 +22,10 @@ from functool import (
     Toolset,
 )
 from functool.approval import definition_of, same_json
+from functool.executors import in_thread
 
 Outcome = dict[str, Any]
-"""The outcome of one inner call, as JSON. See `code_run.outcome_of`."""
+"""The outcome of one inner call, as JSON. See `code_outcome.outcome_of`."""
 
 _STATE = "functool.code_mode"
 
@@ -197,7 +198,7 @@ class JournalRecord:
             )
         if head["opened"] != mine["opened"]:  # The record was begun before.
             self.started = head["started"]
-            self._read()
+            await in_thread(self._read)  # Large results take seconds to read.
         return self
 
     def _read(self) -> None:
