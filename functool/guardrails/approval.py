@@ -143,11 +143,9 @@ def _same(sent: Mapping[str, Any], written: Mapping[str, Any], defaults: Mapping
     return same_json(sent, {**known, **written})
 
 
-def _is_edit(
-    sent: Mapping[str, Any], edited: Mapping[str, Any], defaults: Mapping[str, Any]
-) -> bool:
+def _is_edit(sent: Mapping[str, Any], edit: Mapping[str, Any], defaults: Mapping[str, Any]) -> bool:
     """Whether validated arguments equal an edit. An edit may use null for a default."""
-    kept = {n: v for n, v in edited.items() if v is not None or sent.get(n, ...) is None}
+    kept = {n: v for n, v in edit.items() if v is not None or sent.get(n, ...) is None}
     return _same(sent, kept, defaults)
 
 
