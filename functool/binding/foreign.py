@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from functool.binding.engine import MAX_STEPS, bounded_work, validator_of
+from functool.binding.engine import bounded_work, validator_of
 from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
 from functool.binding.problems import path_text, repeated_key, unknown_name
 from functool.errors import ArgumentError
@@ -51,7 +51,7 @@ class SchemaBinder:
     ) -> None:
         self._schema = dict(schema)
         self._limit = limit
-        self._codec = codec
+        self._decode: Any = codec.decode if codec else dict
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
         required, parts = schema.get("required") or (), self._properties.items()
         known: Known = {}
@@ -73,13 +73,6 @@ class SchemaBinder:
             if name not in sent and isinstance(part, Mapping) and part.get("default") is not None:
                 sent[name] = deepcopy(part["default"])
         return sent
-
-    def _decode(self, sent: dict[str, Any]) -> Any:
-        try:
-            plain: Any = self._codec.decode(sent, MAX_STEPS) if self._codec else sent
-        except TooMuchWork as error:
-            raise ArgumentError(str(error)) from None
-        return plain
 
     def _problems(self, sent: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the first problems, without repetitions. There may be millions."""
