@@ -25,6 +25,7 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
+from functool.integrations.mcp_sizes import has_long_list
 from functool.integrations.visible import is_visible, visible
 
 MAX_NAME = 64
@@ -116,6 +117,8 @@ def listing(result: Any, version: str) -> Any:
         return result
 
     def fits(tools: list[Any]) -> bool:
+        if any(map(has_long_list, tools)):
+            return False
         try:
             methods.parse_server_result("tools/list", version, {**result, "tools": tools})
         except (ValidationError, ValueError, KeyError, RecursionError):
