@@ -38,6 +38,7 @@ DEFINITIONS = [
     {"name": 7, "inputSchema": GOOD},
     "no definition",
     {"name": "odd_hints", "inputSchema": GOOD, "annotations": 3},
+    {"name": "nan", "inputSchema": {**GOOD, "default": float("nan")}},
     *({"name": name, "inputSchema": GOOD} for name in NAMES),
 ]
 

@@ -1,6 +1,7 @@
 """Servers that break the protocol: one answer, definition or line is lost, and nothing else."""
 
 import asyncio
+import json
 import os
 import sys
 import tracemalloc
@@ -20,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
 from functool import FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
+from functool.dialects import openai
 from functool.integrations import mcp, mcp_client, mcp_link
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
@@ -229,17 +231,19 @@ def test_a_bad_line_loses_itself_alone(name):
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_bad_definition_loses_itself_alone(transport):
-    """A definition that breaks the protocol is a tool that says so, and the others work."""
+    """A definition that breaks the protocol, or JSON, is a tool that says so, and the others work."""
 
     async def work(toolset):
-        bad = await toolset.call(ToolCall(name="schemaless"))
+        bad = [await toolset.call(ToolCall(name=name)) for name in ("schemaless", "nan")]
+        json.dumps(openai.definitions(toolset), allow_nan=False)
         return list(toolset), bad, await toolset.call(ToolCall(name="fine"))
 
     with listening() as url:
         names, bad, fine = during(url if transport == "http" else HOSTILE, work)
 
-    assert names == ["schemaless", "odd_hints", *mcp_hostile.NAMES]
-    assert "does not follow the protocol" in bad.error.message
+    assert names == ["schemaless", "odd_hints", "nan", *mcp_hostile.NAMES]
+    assert "does not follow the protocol" in bad[0].error.message
+    assert "has a number such as NaN" in bad[1].error.message
     assert fine.text == "ok"
 
 
