@@ -71,10 +71,8 @@ class AgentTool(Tool):
             given = [func for func in (runner, thread, output_extractor) if func is not None]
             callables(given, "runner, thread and output_extractor")
             if runner is None and not (callable(agent) or _method_of(agent)):
-                raise DefinitionError(
-                    f"{type(agent).__name__} has no run, ainvoke or invoke and cannot be called:"
-                    " give a runner"
-                )
+                wrong = "has no run, ainvoke or invoke and cannot be called: give a runner"
+                raise DefinitionError(f"{type(agent).__name__} {wrong}")
         except DefinitionError as error:
             raise at_caller(error, name) from None
         argument = {"type": "string", "description": "What the agent is asked, complete in itself."}
@@ -94,10 +92,8 @@ class AgentTool(Tool):
             ToolError: Agents call one another too deeply, or the agent waits for its own thread.
         """
         if len(agents.get()) >= MAX_DEPTH:
-            raise ToolError(
-                f"Agents have called one another {MAX_DEPTH} deep."
-                " Answer without calling another agent."
-            )
+            wrong = f"Agents have called one another {MAX_DEPTH} deep"
+            raise ToolError(f"{wrong}. Answer without calling another agent.")
         assert isinstance(call.arguments, Mapping) and context.inner_sources is not None
         text = call.arguments[self._arg_name]
         thread = None if self._thread is None else await inline(self._thread, context)
@@ -114,9 +110,8 @@ class AgentTool(Tool):
             outcome = await _call_runner(self._runner, self.agent, text, context)
         else:
             outcome = await _call_runner(_method_of(self.agent) or self.agent, text)
-        if not hasattr(outcome, "__anext__"):
-            return outcome
-        return await exhaust_async(outcome, context, most=inf)
+        is_stream = hasattr(outcome, "__anext__")
+        return await exhaust_async(outcome, context, most=inf) if is_stream else outcome
 
     async def _result_of_run(self, outcome: Any) -> ToolResult:
         given = outcome if isinstance(outcome, ToolResult) else None

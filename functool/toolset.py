@@ -88,7 +88,6 @@ class Toolset(Mapping[str, Tool]):
 
     def enabled(self, context: Context[Any] | None = None) -> list[Tool]:
         """Return the tools that are enabled in this context."""
-        context = Context() if context is None else context
         return [tool for tool in self.values() if tool.is_enabled(context)]
 
     def describe(self) -> list[dict[str, Any]]:

@@ -107,11 +107,10 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 def _check(arguments: tuple[str, ...], wrote: Any) -> None:
     if not all(isinstance(name, str) and name for name in arguments):
         raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
-    if wrote is None:
-        return
-    if not callable(wrote):
+    if wrote is not None and not callable(wrote):
         raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
-    wanted_results.add(_RETURNED)
+    if wrote is not None:
+        wanted_results.add(_RETURNED)
 
 
 def _unknown_places(
