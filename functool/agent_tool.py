@@ -20,6 +20,7 @@ from functool.guardrails.asking import callables
 from functool.schema.callables import at_caller, run_kind
 from functool.schema.subset import closed
 from functool.tool import Tool
+from functool.trip import agents
 
 MAX_DEPTH = 8
 """How deeply agents may call one another before a call is refused."""
@@ -28,7 +29,6 @@ _METHODS = ("run", "ainvoke", "invoke")
 _ANSWERS = ("output", "final_output", "text")
 _USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 
-_depth: ContextVar[int] = ContextVar("functool_agent_depth", default=0)
 _held: ContextVar[frozenset[Any]] = ContextVar("functool_agent_threads", default=frozenset())
 _locks: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
 _waits: list[Any] = []  # For each call that waits: the conversations that it has, and the next one.
@@ -91,18 +91,18 @@ class AgentTool(Tool):
         Raises:
             ToolError: Agents call one another too deeply, or the agent waits for its own thread.
         """
-        if _depth.get() >= MAX_DEPTH:
+        if len(agents.get()) >= MAX_DEPTH:
             wrong = f"Agents have called one another {MAX_DEPTH} deep"
             raise ToolError(f"{wrong}. Answer without calling another agent.")
-        assert isinstance(call.arguments, Mapping)
+        assert isinstance(call.arguments, Mapping) and context.inner_sources is not None
         text = call.arguments[self._arg_name]
         thread = None if self._thread is None else await inline(self._thread, context)
-        depth = _depth.set(_depth.get() + 1)
+        running = agents.set((*agents.get(), context.inner_sources))
         try:
             async with _take_turn(self.agent, thread):
                 outcome = await self._run_agent(text, context.view(thread=thread))
         finally:
-            _depth.reset(depth)
+            agents.reset(running)
         return await self._result_of_run(outcome)
 
     async def _run_agent(self, text: str, context: Context[Any]) -> Any:

@@ -235,14 +235,12 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return copy
 
 
-def _read(
-    text: str, what: str, optional: dict[str, Any], kinds: Mapping[str, type]
-) -> dict[str, Any]:
+def _read(text: str, what: str, extra: dict[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
     """Return the JSON object in `text`. Check its keys and the types of its values."""
     data = json.loads(text)
-    if not isinstance(data, dict) or {*data, *optional} != {*kinds}:
+    if not isinstance(data, dict) or {*data, *extra} != {*kinds}:
         raise ValueError(f"not {what}: expected a JSON object with the keys {', '.join(kinds)}")
-    data = {**optional, **data}
+    data = {**extra, **data}
     for name, kind in kinds.items():
         if not isinstance(data[name], kind):
             raise ValueError(f"not {what}: `{name}` must be {kind.__name__}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 from functool.binding.door import Binder
@@ -28,6 +29,10 @@ from functool.guardrails.asking import ask, await_answer, refuse_changed, with_m
 from functool.guardrails.sources import has_sources, placed, remember, wanted_results
 
 _UNBOUND: Any = object()
+
+# For each agent that runs around this code, the labels of its call. An agent's framework calls
+# tools without the context of the agent's own call.
+agents: ContextVar[tuple[list[str], ...]] = ContextVar("functool_agents", default=())
 
 
 class TripTool(Protocol):
@@ -209,9 +214,10 @@ class Trip:
         own = (self.tool.name,) if untrusted else ()
         if names := dict.fromkeys(map(str, (*own, *_labels_of(given), *self.labels))):
             metadata["sources"] = [*names]
-            outer = None if self._context is None else self._context.inner_sources
-            if outer is not None:  # This call was made inside another call.
-                outer += names
+            # This call may have been made inside another call, or by an agent.
+            for outer in (getattr(self._context, "inner_sources", None), *agents.get()):
+                if outer is not None:
+                    outer.extend(names)
         if decision := notes.get("decision") or given.get("decision"):
             metadata["decision"] = decision
         return metadata

@@ -23,6 +23,7 @@ from functool import (
     ToolError,
     ToolResult,
     Toolset,
+    ToolSettings,
     Tripwire,
     hide_errors,
 )
@@ -457,6 +458,31 @@ def test_agents_that_call_each_other_end() -> None:
         == f"Agents have called one another {MAX_DEPTH} deep. Answer without calling another agent."
     )
     assert result.text == answers[0]
+
+
+@pytest.mark.parametrize("how", ["async", "sync", "raises"])
+def test_labels_of_an_agents_calls_need_no_context(how: str) -> None:
+    """An untrusted tool that an agent calls labels the agent's answer, although its framework passes no context on."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        return "hostile"
+
+    async def read(agent: Any, text: str, context: Context) -> str:
+        answer = (await page.invoke(ToolCall(name="page"))).unwrap()
+        if how == "raises":
+            raise ToolError(answer)
+        return answer
+
+    def read_in_thread(agent: Any, text: str, context: Context) -> str:
+        return asyncio.run(read(agent, text, context))
+
+    inner = expert(runner=read_in_thread if how == "sync" else read)
+    outer = AgentTool(inner, "boss", "d", runner=lambda agent, text, context: ask(agent))
+
+    assert ask(inner).metadata["sources"] == ask(outer).metadata["sources"] == ["page"]
+    assert ask(outer).metadata["sources"] == ["page"]
+    assert "sources" not in ask(expert(runner=echo)).metadata
 
 
 def test_depth_counts_through_threads_and_ends_with_the_call() -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from functool.approval import same_json
-from functool.binding.engine import MAX_STEPS, bounded_work, validator_of
+from functool.binding.engine import bounded_work, validator_of
 from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
 from functool.binding.problems import path_text, repeated_key, unknown_name
 from functool.errors import ArgumentError
@@ -52,7 +52,7 @@ class SchemaBinder:
     ) -> None:
         self._schema = dict(schema)
         self._limit = limit
-        self._codec = codec
+        self._decode: Any = codec.decode if codec else dict
         required, parts = schema.get("required") or (), (schema.get("properties") or {}).items()
         known: Known = {}
         self._droppable = [
@@ -71,13 +71,6 @@ class SchemaBinder:
         if problems := self._problems(sent):
             raise ArgumentError(problems)
         return {**sent, **deepcopy({n: d for n, d in self._defaults.items() if n not in sent})}
-
-    def _decode(self, sent: dict[str, Any]) -> Any:
-        try:
-            plain: Any = self._codec.decode(sent, MAX_STEPS) if self._codec else sent
-        except TooMuchWork as error:
-            raise ArgumentError(str(error)) from None
-        return plain
 
     def _problems(self, sent: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the first problems, without repetitions. There may be millions."""

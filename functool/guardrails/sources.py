@@ -29,6 +29,9 @@ _SHORT = 200
 _MOST = 10_000
 _NAMED = 50
 
+SHOWS_OTHERS = "functool.trusted_only:shows others"
+"""A key in the notes of a call whose result shows what other people wrote about their tools."""
+
 wanted_results: set[str] = set()
 """Not empty once a guardrail needs the results of trusted tools. Then the road calls `remember`."""
 
@@ -136,6 +139,8 @@ def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
     """
     if result.error is not None or metadata_of(result).get("sources") or _labels(call):
         return
+    if SHOWS_OTHERS in (context.noted or {}):
+        return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
     data = result.text if result.value is None else result.value
     with suppress(ValueError):  # As JSON, each field of a model is a value.
@@ -236,6 +241,4 @@ def _contains(written: str, text: str) -> bool:
 
 def _text(value: Any) -> str:
     """Return a value as text for comparison. 5 and 5.0 give the same text."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from functool import ApprovalRequired, Context, Tool, ToolCall, ToolResult
+from functool.call import changed, metadata_of
 from functool.layers.journal_errors import (
     JournalConflict,
     JournalError,
@@ -243,6 +244,10 @@ class Once:
             kept = await kept if inspect.isawaitable(kept) else kept
             if not isinstance(kept, ToolResult):
                 raise TypeError(f"keep must return a ToolResult, not {type(kept).__name__}")
+            if labels := metadata_of(result).get("sources"):  # `keep` may return a new result.
+                known = metadata_of(kept)
+                new = [*dict.fromkeys((*labels, *known.get("sources", ())))]
+                kept = changed(kept, metadata={**known, "sources": new})
             return text_of(kept, raised if kept.is_error else "")
         except Exception:  # The body has run, so the journal must record that it ended.
             logger.error("a result could not be stored, only that there was one", exc_info=True)

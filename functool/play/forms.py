@@ -7,6 +7,7 @@ and expands references without end. Others may have written the schema, so it ge
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,7 @@ class _Copy:
         if known:
             made["type"] = known[0] if len(known) == 1 else known
         for key, kind in _COPIED.items():
-            if isinstance(schema.get(key), kind):  # type: ignore[arg-type]
+            if isinstance(schema.get(key), kind) and _is_json(schema[key]):  # type: ignore[arg-type]
                 made[key] = schema[key]
         self._values(schema, made)
         self._children(schema, made, depth - 1)
@@ -86,10 +87,11 @@ class _Copy:
         choices = schema["enum"] if isinstance(schema.get("enum"), list) else []
         if "const" in schema:
             choices = [schema["const"]]
-        if plain := [each for each in choices if isinstance(each, (str, int, float, bool))]:
+        scalars = [each for each in choices if isinstance(each, (str, int, float, bool))]
+        if plain := list(filter(_is_json, scalars)):
             made["enum"] = plain[:500]
             made["options"] = {"enum_titles": [_text(str(each), 80) for each in made["enum"]]}
-        if "default" in schema and len(str(schema["default"])) <= 10_000:
+        if "default" in schema and _is_json(schema["default"]):
             made["default"] = schema["default"]
         says = schema.get("contentEncoding") or schema.get("format")
         if isinstance(says, str) and says in _FORMATS:
@@ -161,6 +163,14 @@ class _Copy:
             inner = self._resolved(given["allOf"][0], seen)
             return None if inner is None else {**inner, **rest}
         return given
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value is JSON of at most 10,000 characters, without NaN and infinite numbers."""
+    try:
+        return len(json.dumps(value, ensure_ascii=False, allow_nan=False)) <= 10_000
+    except (TypeError, ValueError, RecursionError):
+        return False
 
 
 def _texts(schema: Mapping[str, Any], name: str) -> dict[str, Any]:

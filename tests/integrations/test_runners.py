@@ -26,6 +26,7 @@ from functool import (
 from functool.approval import Grant
 from functool.guardrails import rate_limit
 from functool.integrations import agent_framework, langchain, openai_agents, pydantic_ai
+from functool.layers.catalog import Catalog
 from tests.integrations.bridges import BRIDGES, Turn
 from tests.integrations.extras import check_missing_extra
 from tests.integrations.odd_tools import paying
@@ -86,6 +87,53 @@ def test_approver_of_the_host_is_asked_in_place(bridge: Any) -> None:
 
     assert ask(tool, agreeing).text == "all paid"
     assert paid == [1]
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+def test_a_tool_behind_call_tool_can_be_approved(bridge: Any, agreed: bool) -> None:
+    """A person is asked once about a call of `call_tool` whose tool has to be approved, and about no other."""
+    paid: list[int] = []
+
+    @FunctionTool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    fixed = Catalog([paying(paid), look]).fixed()
+    first = ("i1", "call_tool", {"name": "look", "arguments": {}})
+    second = ("i2", "call_tool", {"name": "pay", "arguments": {"amount": 7}})
+    outcome = play(
+        bridge, [fixed["call_tool"]], [first], [second], "well", decide=lambda *_: agreed
+    )
+
+    # agent-framework asks about every call of a tool that may ask.
+    asked = 2 if bridge.name == "agent-framework" else 1
+    assert (len(outcome.paused), paid) == (asked, [7] if agreed else [])
+
+
+@pytest.mark.parametrize("listened", [False, True])
+def test_labels_of_the_sub_agents_calls_reach_the_answer(bridge: Any, listened: bool) -> None:
+    """What a sub-agent read from an untrusted tool labels its answer, whatever contexts the framework passes."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    async def page() -> str:
+        """Return what somebody else wrote."""
+        return "x"
+
+    @FunctionTool
+    async def look() -> str:
+        """Look."""
+        return "x"
+
+    def answer(exported: FunctionTool) -> Any:
+        agent = bridge.agent([bridge.export(exported)], [("i1", exported.name, {})], "x")
+        context = Context()
+        if listened:
+            context.subscribe(lambda event: None)
+        return ask(AgentTool(agent, "clerk", "d", runner=bridge.runner), context)
+
+    assert answer(page).metadata["sources"] == ["page"]
+    assert "sources" not in answer(look).metadata
 
 
 def test_dependencies_reach_the_tools_of_the_sub_agent(bridge: Any) -> None:

@@ -1047,6 +1047,50 @@ def test_a_stored_answer_keeps_the_labels_of_inner_calls(tmp_path):
     journal.close()
 
 
+@pytest.mark.parametrize("make", [ToolResult.of, ToolResult.failed])
+def test_an_approval_of_the_authors_own_is_no_pause(journal, make):
+    """A result may have anything under `approval` in its metadata. It is recorded as every other."""
+    effects = []
+
+    @FunctionTool(executor=inline)
+    def order() -> ToolResult:
+        """Order, as somebody in the company has approved."""
+        effects.append(1)
+        return make("ordered", metadata={"approval": {"by": "Bo"}})
+
+    first, stored = (call(journal.once(order, "r")) for _ in range(2))
+
+    assert effects == [1]
+    assert stored.metadata["journal"]["stored"] is True
+    assert (stored.text, stored.metadata["approval"]) == (first.text, {"by": "Bo"})
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_keep_cannot_lose_the_labels_of_a_result(tmp_path, failing):
+    """A stored answer has the labels of inner calls, although `keep` returned a new result."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Return what somebody else wrote."""
+        return "hostile"
+
+    @FunctionTool
+    async def research(context: Context) -> str:
+        """Repeat what somebody else wrote."""
+        text = (await page.invoke(ToolCall(name="page"), context)).unwrap()
+        if failing:
+            raise ToolError(text)
+        return text
+
+    def keep(result):
+        return ToolResult.failed(result.text) if result.is_error else ToolResult.of(result.value)
+
+    journal = Journal(tmp_path / "j", keep=keep)
+    first, stored = (call(journal.once(research, "r")) for _ in range(2))
+    assert stored.metadata["journal"]["stored"] is True
+    assert (stored.text, stored.metadata["sources"]) == (first.text, ["page"])
+
+
 def test_a_replay_without_tools_keeps_the_label_of_an_untrusted_tool(tmp_path):
     """The record says that the tool was untrusted, so nobody has to define it again."""
 

@@ -1,6 +1,7 @@
 """Tools and servers that mean harm."""
 
 import json
+from math import inf, nan
 
 import pytest
 
@@ -195,6 +196,30 @@ def test_schemas_without_end():
     assert depth(form_schema(node)) == DEPTH + 1
     marked = [p for p in form_schema(wide)["properties"].values() if p.get("readOnly")]
     assert len(marked) >= 5_000 - PARTS
+
+
+def test_numbers_that_json_does_not_have_are_left_out():
+    """NaN and infinite numbers in a schema, which would break the page, are not in its form."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "number", "maximum": inf, "minimum": 1.5, "default": nan},
+            "b": {"enum": [1, inf, "x"], "default": {"deep": [nan]}},
+            "c": {"const": -inf, "default": 1.5},
+        },
+    }
+
+    form = form_schema(schema)
+
+    json.dumps(form, allow_nan=False)
+    assert form["properties"]["a"] == {"title": "a", "type": "number", "minimum": 1.5}
+    assert form["properties"]["b"]["enum"] == [1, "x"]
+    assert form["properties"]["c"] == {"title": "c", "default": 1.5}
+
+
+def test_a_page_with_a_number_that_json_does_not_have(page):
+    """A tool whose schema has Infinity shows its form, and can be called."""
+    assert "got 2" in call(page, "endless_number", x=2)
 
 
 def test_what_a_form_keeps():
