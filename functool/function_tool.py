@@ -184,11 +184,9 @@ class FunctionTool(Tool, Generic[P, R]):
         try:
             return self._resolve()
         except Unresolved as error:
-            message = (
-                f"an annotation cannot be resolved: {error}. Import the name at run time (not"
-                " under TYPE_CHECKING), or define it before the tool is first used"
-            )
-            raise located(DefinitionError(message), self.func) from error
+            way = "Import the name at run time (not under TYPE_CHECKING), or define it before"
+            wrong = f"an annotation cannot be resolved: {error}. {way} the tool is first used"
+            raise located(DefinitionError(wrong), self.func) from error
         except DefinitionError as error:
             raise located(error, self.func) from error.__cause__
 

@@ -41,6 +41,7 @@ from functool import (
     SchemaError,
     ToolCall,
     ToolFailure,
+    ToolModel,
     ToolResult,
     Toolset,
     WrapperTool,
@@ -931,6 +932,45 @@ def test_hidden_parameters_cannot_be_set_by_the_model(name):
 
     assert call(go, {name: "mallory"}).error.type == "ArgumentError"
     assert call(go).value == "ran"
+
+
+User = TypeAliasType("User", Annotated[str, Inject(lambda context: "ada")])
+Own = TypeAliasType("Own", Context)
+
+
+def test_a_type_alias_of_what_is_injected():
+    """The mark may stand behind a name, and behind more marks."""
+
+    def go(x: int, user: User, again: Annotated[User, "About it."], own: Own) -> str:
+        return f"{x} {user} {again} {own.deps}"
+
+    tool = FunctionTool(go)
+    assert call(tool, {"x": 1}, Context("deps")).value == "1 ada ada deps"
+    assert list(tool.schema.parameters["properties"]) == ["x"]
+    assert call(tool, {"x": 1, "user": "eve"}).error.type == "ArgumentError"
+
+
+def test_a_mark_inside_of_a_type_is_refused():
+    """Nothing is injected there, so a model would set the value that the author wanted to hide."""
+
+    @dataclasses.dataclass
+    class Order:
+        user: Annotated[str, Inject(lambda context: "ada")] = ""
+
+    class Keys(TypedDict):
+        user: Annotated[str, Inject(lambda context: "ada")]
+
+    def inside(order: Order): ...
+    def listed(users: list[Annotated[str, Inject(lambda context: "ada")]]): ...
+    def unpacked(**keys: Unpack[Keys]): ...
+
+    for func in (inside, listed, unpacked):
+        with pytest.raises(DefinitionError, match="nothing inside of one is injected"):
+            FunctionTool(func)
+    with pytest.raises(DefinitionError, match="nothing inside of one is injected"):
+
+        class Send(ToolModel):
+            user: Annotated[str, Inject(lambda context: "ada")]
 
 
 def test_a_provider_is_asked_once_a_call():

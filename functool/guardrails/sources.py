@@ -76,9 +76,8 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         is_known = cache(lambda text: _is_known(text, texts, known))
         named = set(property_names(context.schema.plain)) if context.schema else set()
         defaults = defaults_of(context.schema) if context.schema else {}
-        for name in names:
-            if name in defaults and same_json(given[name], defaults[name]):
-                continue
+        sent = [n for n in names if n not in defaults or not same_json(given[n], defaults[n])]
+        for name in sent:
             unknown = _unknown_places(given[name], f"/{_escaped(name)}", named, labels, is_known)
             suspect |= {place: [MODEL] for place in unknown}
         return suspect
