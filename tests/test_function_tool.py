@@ -39,6 +39,7 @@ from functool import (
     FunctionTool,
     Inject,
     SchemaError,
+    SchemaTool,
     ToolCall,
     ToolFailure,
     ToolModel,
@@ -49,6 +50,7 @@ from functool import (
 )
 from functool.binding.functions import FunctionBinder
 from functool.executors import inline
+from functool.guardrails import require_approval
 from tests import sample_tools
 from tests.schemas import INT, STR, array
 from tests.support import call, heard, taking
@@ -932,6 +934,28 @@ def test_hidden_parameters_cannot_be_set_by_the_model(name):
 
     assert call(go, {name: "mallory"}).error.type == "ArgumentError"
     assert call(go).value == "ran"
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda tool: FunctionTool(tool, name="pay_now"),
+        lambda tool: FunctionTool(functools.partial(tool, amount=1)),
+        lambda tool: FunctionTool(WrapperTool(tool)),
+        lambda tool: SchemaTool("pay_now", "Pay.", {}, tool),
+    ],
+    ids=["tool", "partial", "wrapper", "handler"],
+)
+def test_a_tool_is_no_function_for_another_tool(wrap):
+    """It would be called as a function, so its guardrails and approvals would be lost in silence."""
+
+    def pay(amount: int) -> str:
+        return "paid"
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    with pytest.raises(DefinitionError, match=r"(pay|pay_now) \(.*is a tool.*guardrails"):
+        wrap(tool)
+    assert call(FunctionTool(tool.func), {"amount": 1}).text == "paid"
 
 
 User = TypeAliasType("User", Annotated[str, Inject(lambda context: "ada")])
