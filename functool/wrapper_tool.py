@@ -101,9 +101,10 @@ class WrapperTool(Tool):
         return await self.tool.invoke(call, context)
 
     async def _start_body(self, trip: Trip) -> Any:
-        trip.labels = sources = [*trip.labels]  # `run` of a subclass may drop those of the result.
-        context = trip.context.handing_over(sources)
-        return self._checked(await self.run(trip.sent, context), "run")
+        labels = trip.labels = [*trip.labels]
+        own = type(self).run is not WrapperTool.run  # It may drop the labels of the inner result.
+        context = trip.context.view(inner_sources=labels) if own else trip.context
+        return self._checked(await self.run(trip.sent, context.handing_over()), "run")
 
     @property
     def _binder(self) -> Binder:  # type: ignore[override]
