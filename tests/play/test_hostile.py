@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("playwright")
 
-from functool.play.forms import DEPTH, PARTS, form_schema
+from functool.play.forms import CHOICES, DEPTH, PARTS, form_schema
 from tests.play.kit import BAD, HOSTILE
 from tests.play.test_page import (
     approve,
@@ -195,6 +195,34 @@ def test_schemas_without_end():
     assert depth(form_schema(node)) == DEPTH + 1
     marked = [p for p in form_schema(wide)["properties"].values() if p.get("readOnly")]
     assert len(marked) >= 5_000 - PARTS
+
+
+def test_many_parts_that_refer_to_one_large_schema():
+    """A large schema is copied once for all parts that refer to it, and its default is read once."""
+    copies, reads = [], []
+
+    class Default(list):
+        def __repr__(self):
+            reads.append(1)
+            return "long" * 10_000
+
+    class Large(dict):
+        def __iter__(self):
+            return super().__iter__()
+
+        def keys(self):
+            copies.append(1)
+            return super().keys()
+
+    large = Large(type="string", default=Default(), enum=[str(n) for n in range(30_000)])
+    properties = {f"p{n}": {"$ref": "#/$defs/large"} for n in range(3_000)}
+    form = form_schema({"type": "object", "properties": properties, "$defs": {"large": large}})
+
+    assert (len(copies), len(reads)) == (0, 1)
+    assert len(json.dumps(form)) < 2_000_000
+    assert form["properties"]["p0"]["enum"] == [str(n) for n in range(CHOICES)]
+    assert "default" not in form["properties"]["p0"]
+    assert form["properties"]["p2999"]["options"] == {"functool": "json"}
 
 
 def test_what_a_form_keeps():
