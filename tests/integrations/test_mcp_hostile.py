@@ -213,10 +213,18 @@ def test_a_question_shows_no_escapes():
     assert asked == [("Proceed? ]0;owned[31mredgnp.exe", "Name ]0;owned[31mredgnp.exe")]
 
 
-def test_a_question_with_hidden_names_is_declined():
-    """A form whose names hold what nobody sees is shown to nobody."""
-    named = {"type": "object", "properties": {"a\u202e": {"type": "string"}}}
-    form = types.ElicitRequestFormParams(message="Name?", requested_schema=named)
+HIDDEN = {"type": "object", "properties": {"a\u202e": {"type": "string"}}}
+LONG = {"type": "object", "properties": {"a": {"type": "string", "description": "x" * 100_000}}}
+
+
+@pytest.mark.parametrize(
+    ("message", "form"),
+    [("Name?", HIDDEN), ("Name?", LONG), ("x" * 100_000, {"type": "object", "properties": {}})],
+    ids=["hidden", "long form", "long message"],
+)
+def test_a_question_that_nobody_can_read_is_declined(message, form):
+    """A form whose names hold what nobody sees, and a question as long as a book, is shown to nobody."""
+    form = types.ElicitRequestFormParams(message=message, requested_schema=form)
     asked = []
 
     def answer(params):
