@@ -29,7 +29,10 @@ except ImportError as _missing:
 __all__ = ["MontyError", "Session", "Sessions", "Setup", "Turn", "WorkerDied", "checked_version"]
 
 MAX_SESSIONS = 32
-"""How many programs run at the same time in this process. Others wait."""
+"""How many programs run at the same time in this process. Others wait for their turn."""
+
+WAIT_SECONDS = 300.0
+"""How long a program waits for its turn. A person may let other programs wait for hours."""
 
 HOST_TOO = 2
 """How often the seconds of a program may pass while it runs and the host answers its questions."""
@@ -54,6 +57,10 @@ _places = threading.BoundedSemaphore(MAX_SESSIONS)
 
 class WorkerDied(ToolError):
     """The interpreter's process ended in the middle of a program."""
+
+
+class TooBusy(ToolError):
+    """A program was not run, because too many others run or wait."""
 
 
 class TooSlow(ToolError):
@@ -293,8 +300,15 @@ class Sessions:
         """Return a session for one program, and start another one for later.
 
         This blocks while all are in use.
+
+        Raises:
+            TooBusy: All were in use for too long.
         """
-        _places.acquire()
+        if not _places.acquire(timeout=WAIT_SECONDS):
+            raise TooBusy(
+                f"The program was not run: {MAX_SESSIONS} others run or wait in this process, and"
+                f" none ended within {WAIT_SECONDS:g} seconds. Run it again later."
+            )
         try:
             if self._pid != os.getpid():  # A forked child cannot use the sessions of its parent.
                 self._ready.clear()

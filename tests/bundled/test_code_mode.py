@@ -765,6 +765,43 @@ def test_a_hundred_programs_at_once():
     assert [result.value["value"] for result in asyncio.run(all_of_them())] == list(range(100))
 
 
+def test_a_program_does_not_wait_without_end_for_its_turn(monkeypatch):
+    """While all places are taken by programs that wait for a person, another program is refused."""
+    began: list[int] = []
+    answered = asyncio.Event()
+
+    async def person(request):
+        began.append(1)
+        await answered.wait()
+        return True
+
+    bank = Bank(lambda call, context: True)
+    tool = code_mode([bank.tool])
+    context = Context(approver=person)
+
+    def program(id, code):
+        return tool.invoke(ToolCall(name="run_code", arguments={"code": code}, id=id), context)
+
+    async def main():
+        paying = "await pay(to='a', amount=1)"
+        waiting = [
+            asyncio.create_task(program(f"w{n}", paying)) for n in range(code_worker.MAX_SESSIONS)
+        ]
+        while len(began) < code_worker.MAX_SESSIONS:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(code_worker, "WAIT_SECONDS", 0.01)
+        refused = await program("x", "1")
+        answered.set()
+        await asyncio.gather(*waiting)
+        return refused, await program("y", "1")
+
+    refused, ran = asyncio.run(main())
+
+    assert "Run it again later" in refused.error.message
+    assert len(bank.paid) == code_worker.MAX_SESSIONS
+    assert ran.value["value"] == 1
+
+
 def test_the_outer_pause_is_like_any_other(paying):
     """`unwrap` and the failure's type are those of a call that waits."""
     with pytest.raises(ToolError, match="approval"):
