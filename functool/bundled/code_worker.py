@@ -37,6 +37,9 @@ WAIT_SECONDS = 300.0
 HOST_TOO = 2
 """How often the seconds of a program may pass while it runs and the host answers its questions."""
 
+KEPT_BYTES = 50 * 1_048_576
+"""A larger process is ended after its program. It does not give memory back to the system."""
+
 READY = 2
 """How many warmed sessions a code tool keeps ready."""
 
@@ -281,6 +284,8 @@ class Session:
 
     def close(self) -> None:
         """Give the process back to the pool, without the state of the program."""
+        if _resident(self._pid) > KEPT_BYTES:
+            self.kill()
         with suppress(Exception):
             self._session.__exit__(None, None, None)
 
@@ -350,6 +355,14 @@ def _warm(owner: weakref.ref[Sessions]) -> None:
         sessions._coming -= 1
         if session is not None:
             sessions._ready.append(session)
+
+
+def _resident(pid: int | None) -> int:
+    """Return how many bytes of memory a process takes, or 0 if the system does not say."""
+    with suppress(OSError, ValueError, IndexError):
+        pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def _close_all(ready: list[Session], starter: _Starter) -> None:
