@@ -96,8 +96,8 @@ async def _settle(
         call = ToolCall(name=part.tool_name, arguments=part.args_as_dict(), id=number)
         shown = requests.metadata.get(number, {}).get("approval")
         asked = ApprovalRequest.from_json(shown) if isinstance(shown, str) else None
-        inside = asked is not None and asked.call_id != number
-        if asked is not None and inside:  # The request is about a call inside the tool.
+        inside = asked is not None and asked.call_id != number  # It is a call inside the tool.
+        if asked is not None:  # Show what will run, and approve nothing else.
             call = ToolCall(name=asked.tool, arguments=asked.arguments, id=asked.call_id)
             results.metadata[number] = {"approval": shown}
         decision = await decide(call, context)
