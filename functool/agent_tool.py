@@ -31,6 +31,8 @@ _USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 
 _held: ContextVar[frozenset[Any]] = ContextVar("functool_agent_threads", default=frozenset())
 _locks: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
+# The calls that wait for a conversation: the conversations that they hold, and the wanted one.
+_waits: list[tuple[frozenset[Any], Any]] = []
 
 
 class AgentTool(Tool):
@@ -113,9 +115,8 @@ class AgentTool(Tool):
             outcome = await _call_runner(self._runner, self.agent, text, context)
         else:
             outcome = await _call_runner(_method_of(self.agent) or self.agent, text)
-        if not hasattr(outcome, "__anext__"):
-            return outcome
-        return await exhaust_async(outcome, context, most=inf)
+        streams = hasattr(outcome, "__anext__")
+        return await exhaust_async(outcome, context, most=inf) if streams else outcome
 
     async def _result_of_run(self, outcome: Any) -> ToolResult:
         given = outcome if isinstance(outcome, ToolResult) else None
@@ -157,18 +158,23 @@ async def _take_turn(agent: Any, thread: Any) -> AsyncIterator[None]:
     # A lock can be used on one event loop only. A string names a conversation of one agent.
     name = (id(agent), thread) if isinstance(thread, str) else id(thread)
     key = (id(asyncio.get_running_loop()), name)
-    if key in _held.get():
-        raise ToolError(
-            "The agent is being asked from within its own conversation,"
-            " which is waiting for this answer."
-        )
+    held, reached = _held.get(), frozenset({key})
+    while more := {wanted for holds, wanted in _waits if holds & reached} - reached:
+        reached |= more
+    if held & reached:
+        raise ToolError("The agent's own conversation waits for this answer, so it was not asked.")
     lock = _locks.setdefault(key, asyncio.Lock())
-    held = _held.set(_held.get() | {key})
+    _waits.append((held, key))
     try:
-        async with lock:
-            yield
+        await lock.acquire()
     finally:
-        _held.reset(held)
+        _waits.remove((held, key))
+    token = _held.set(held | {key})
+    try:
+        yield
+    finally:
+        _held.reset(token)
+        lock.release()
 
 
 def _usage_of(run: Any) -> dict[str, int]:

@@ -375,6 +375,68 @@ def test_turn_passes_on_after_a_failure_and_a_cancellation() -> None:
     )
 
 
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_agents_that_wait_for_one_another(names: str) -> None:
+    """Agents that are asked together and ask one another, each on a thread of its own, do not wait for ever."""
+    tools: dict[str, AgentTool] = {}
+
+    async def main() -> list[ToolResult]:
+        begun = asyncio.Barrier(len(names))
+
+        async def run(name: str, text: str, context: Context) -> str:
+            if text != "first":
+                return f"{name} knows"
+            await begun.wait()
+            other = names[(names.index(name) + 1) % len(names)]
+            return (await tools[other].invoke(question(other, "second"))).text
+
+        for name in names:
+            threads = {"thread": lambda context, name=name: f"thread of {name}"}
+            tools[name] = AgentTool(name, name, "d", runner=run, **threads)
+        calls = [question(name, "first", name) for name in names]
+        answers = await Toolset(tools.values()).call_all(calls)
+        again = await Toolset(tools.values()).call_all([question(n, "again") for n in names])
+        assert [answer.text for answer in again] == [f"{name} knows" for name in names]
+        return answers
+
+    texts = [answer.text for answer in asyncio.run(asyncio.wait_for(main(), 20))]
+    assert sum("own conversation" in text for text in texts) == 1
+    assert sum(text.endswith("knows") for text in texts) == len(names) - 1
+
+
+def test_a_wait_for_a_thread_that_is_cancelled_is_forgotten() -> None:
+    """A call that no longer waits for a conversation refuses nobody."""
+    tools: dict[str, AgentTool] = {}
+
+    async def main() -> ToolResult:
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def run(name: str, text: str, context: Context) -> str:
+            if text == "hold":
+                asked.set()
+                await go_on.wait()
+            if text == "ask b":
+                waiting = asyncio.ensure_future(tools["b"].invoke(question("b", "x")))
+                await asyncio.sleep(0)
+                waiting.cancel()
+                await asyncio.wait([waiting])
+            if text == "ask a":
+                return (await tools["a"].invoke(question("a", "x"))).text
+            return f"{name} knows"
+
+        for name in "ab":
+            threads = {"thread": lambda context, name=name: f"thread of {name}"}
+            tools[name] = AgentTool(name, name, "d", runner=run, **threads)
+        holding = asyncio.ensure_future(tools["b"].invoke(question("b", "hold")))
+        await asked.wait()
+        await tools["a"].invoke(question("a", "ask b"))
+        go_on.set()
+        await holding
+        return await tools["b"].invoke(question("b", "ask a"))
+
+    assert asyncio.run(asyncio.wait_for(main(), 20)).text == "a knows"
+
+
 def test_agent_that_asks_itself_on_its_own_thread() -> None:
     """An agent whose tool is itself, on the same thread, gets an error instead of waiting for itself for ever."""
     inner: list[ToolResult] = []
