@@ -56,17 +56,8 @@ class Trip:
     """
 
     __slots__ = (
-        "_call",
-        "_context",
-        "binder",
-        "id",
-        "labels",
-        "made_view",
-        "record",
-        "sent",
-        "tool",
-        "values",
-    )
+        "_call", "_context", "binder", "id", "labels", "made_view", "record", "sent", "tool", "values",
+    )  # fmt: skip
 
     def __init__(
         self, tool: TripTool, binder: Binder, call: ToolCall, context: Context[Any] | None
