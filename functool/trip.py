@@ -56,8 +56,17 @@ class Trip:
     """
 
     __slots__ = (
-        "_call", "_context", "binder", "id", "labels", "made_view", "record", "sent", "tool", "values",
-    )  # fmt: skip
+        "_call",
+        "_context",
+        "binder",
+        "id",
+        "labels",
+        "made_view",
+        "record",
+        "sent",
+        "tool",
+        "values",
+    )
 
     def __init__(
         self, tool: TripTool, binder: Binder, call: ToolCall, context: Context[Any] | None
