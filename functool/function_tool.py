@@ -7,19 +7,9 @@ from collections.abc import Callable, Coroutine
 from copy import deepcopy
 from inspect import isawaitable, isclass
 from types import AsyncGeneratorType, FrameType, GeneratorType, MethodType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Generic,
-    NamedTuple,
-    ParamSpec,
-    Self,
-    TypeVar,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, overload
 
-from typing_extensions import Unpack
+from typing_extensions import TypeVar, Unpack
 
 from functool.binding.door import Binder, LateBinder
 from functool.binding.functions import FunctionBinder

@@ -7,6 +7,7 @@ import enum
 import functools
 import json
 import math
+import re
 import uuid
 from collections.abc import Mapping
 from fractions import Fraction
@@ -1683,6 +1684,46 @@ def test_a_reference_in_the_strict_form_is_followed_once(monkeypatch):
         assert call(tool, {"x": [{"left": {"left": 1, "b": 2}, "a": None}] * length}).success
         counts.append(len(followed))
     assert counts[1] <= counts[0] and len(got[1]) == 1_000
+
+
+@pytest.mark.parametrize("kind", [re.Pattern, re.Pattern[str], re.Pattern[str] | None])
+def test_a_pattern_has_a_longest_length(kind):
+    """Python compiles a text of a megabyte for seconds, and one of ranges for minutes."""
+    assert send(kind, {"x": "[a-z]" * 200}) == re.compile("[a-z]" * 200)
+    assert refusal(kind, "a" * 1_001).problems[0] == {
+        "path": "x",
+        "expected": "patterns of at most 1,000 characters in all",
+    }
+    assert "regular expression" in str(refusal(kind, "("))
+
+
+def test_the_patterns_of_one_call_are_counted_together():
+    """A list of short patterns takes as long to compile as one long pattern."""
+    tool, got = tool_of(list[re.Pattern[str]])
+
+    for _ in range(3):
+        assert call(tool, {"x": ["a" * 500, "b" * 500]}).success
+    assert "x[2]: patterns of at most 1,000" in call(tool, {"x": ["a" * 500] * 2 + ["b"]}).text
+    assert len(got) == 3
+
+
+class Sieve(BaseModel):
+    x: "list[Sieve] | re.Pattern[str]"
+
+
+def test_patterns_in_a_recursive_union_and_in_a_model_are_counted():
+    """Wherever a pattern is compiled, its length is limited."""
+
+    class Find(ToolModel):
+        x: re.Pattern[str]
+
+        def run(self) -> str:
+            return self.x.pattern
+
+    for tool in (Find.tool(), tool_of(Sieve)[0]):
+        wrap = (lambda x: x) if tool.name == "find" else (lambda x: {"x": [{"x": x}]})
+        assert call(tool, {"x": wrap("a" * 1_000)}).success
+        assert "patterns of at most 1,000" in call(tool, {"x": wrap("a" * 1_001)}).text
 
 
 def test_many_objects_of_one_type_are_looked_at_with_few_schemas(monkeypatch):

@@ -190,9 +190,7 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _leaves(
-    value: Any, at: str, named: Collection[str] = (), depth: int = 0
-) -> Iterator[tuple[str, Any]]:
+def _leaves(value: Any, at: str, named: Collection[str] = (), depth: int = 0) -> Iterator[Any]:
     """Yield each text and number in a value, with its JSON pointer.
 
     The keys of objects are texts as well, except those that the schema has `named`.

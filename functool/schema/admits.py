@@ -65,8 +65,8 @@ def _of_value(value: Any) -> set[str]:
 def kinds_of(root: Mapping[str, Any]) -> set[str]:
     """Return the types in a JSON Schema of arguments, at any depth below its root.
 
-    The set also holds `any` if a part allows anything, `$ref` if a part is a reference, and `listed
-    number` if an `enum` or `const` lists a number.
+    The set also holds `any` if a part allows anything, `$ref` if a part is a reference, `regex` if
+    it is a pattern, and `listed number` if an `enum` or `const` lists a number.
     """
     kinds: set[str] = set()
     todo = [*root.get("$defs", {}).values(), *(part for _, part in children(root))]
@@ -83,6 +83,7 @@ def kinds_of(root: Mapping[str, Any]) -> set[str]:
             types.add("any")
         if choices and any(type(choice) in (int, float) for choice in choices):
             types.add("listed number")
+        types |= {"regex"} if schema.get("format") == "regex" else set()
         kinds |= types
         todo += parts
     return kinds
