@@ -156,9 +156,7 @@ class Toolset(Mapping[str, Tool]):
             except Tripwire as tripwire:
                 stops[index] = tripwire
 
-        alone = [
-            i for i, tool in enumerate(tools) if tool is not None and tool.settings.is_exclusive
-        ]
+        alone = [i for i, one in enumerate(tools) if one is not None and one.settings.is_exclusive]
         await _run_all([answer(index) for index in range(len(calls)) if index not in alone])
         for index in alone:
             await _run_all([answer(index)])

@@ -1,5 +1,6 @@
 """The front door: what comes in, what is refused, and in which words."""
 
+import cmath
 import collections
 import dataclasses
 import datetime
@@ -1496,6 +1497,35 @@ def test_no_float_inside_of_a_class_becomes_infinite(text):
         with pytest.raises(ArgumentError):
             tool_of(kind)[0].bind({"x": sent})
     assert not math.isfinite(tool_of(Loose)[0].bind({"x": {"at": text}}).values["x"].at)
+
+
+class Wave(BaseModel):
+    z: complex = 0j
+    data: Json[Any] = None
+
+
+class LooseWave(Wave, allow_inf_nan=True):
+    pass
+
+
+@pytest.mark.parametrize("text", ["nan", "1+infj", "1e999", "-Infinityj"])
+def test_no_complex_number_becomes_infinite(text):
+    """Neither part of a complex number is NaN or infinite, wherever it stands."""
+    for kind, sent in ((complex, text), (list[complex], [text]), (Wave, {"z": text})):
+        assert "expected a finite number" in str(refusal(kind, sent))
+    assert send(list[complex], {"x": ["1+2j", 3]}) == [1 + 2j, 3]
+    assert not cmath.isfinite(send(LooseWave, {"x": {"z": text}}).z)
+
+
+@pytest.mark.parametrize("text", ["NaN", '{"a": [1, Infinity]}', '[[{"": -1e999}]]'])
+def test_no_number_in_a_text_of_json_becomes_infinite(text):
+    """The JSON of a `Json` parameter follows the rules of the arguments, at every depth."""
+    for kind, sent in ((Json, text), (Json[Any], text), (Wave, {"data": text})):
+        assert "expected a finite number" in str(refusal(kind, sent))
+    assert send(Json, {"x": '{"a": [1.5, "NaN", null]}'}) == {"a": [1.5, "NaN", None]}
+    assert "JSON" in str(refusal(Json, "[1,"))
+    assert "JSON" in str(refusal(Json, 5))
+    assert send(LooseWave, {"x": {"data": text}}).data is not None
 
 
 def test_a_model_cannot_set_the_keyword_of_a_partial():

@@ -38,6 +38,9 @@ OutputGuardrail: TypeAlias = Callable[[_Out, Context[Any]], _Out | Awaitable[_Ou
 Generic, so that a host can use one guardrail on message types of its own.
 """
 
+Record: TypeAlias = list[dict[str, str]]
+"""What guardrails did with a call or its result, as `result.metadata["guardrails"]` shows it."""
+
 logger: logging.Logger = logging.getLogger("functool")
 
 
@@ -47,9 +50,7 @@ def name_of(guardrail: Any) -> str:
     return str(getattr(guardrail, "__name__", None) or type(guardrail).__name__)
 
 
-def ask(
-    guardrail: Any, value: Any, context: Context[Any], stage: str, record: list[dict[str, str]]
-) -> Any:
+def ask(guardrail: Any, value: Any, context: Context[Any], stage: str, record: Record) -> Any:
     """Call a guardrail, and return its answer for `await_answer` to check.
 
     Raises:
@@ -62,9 +63,7 @@ def ask(
         _refuse(failure_or_raise(error), guardrail, stage, record)
 
 
-async def await_answer(
-    answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]
-) -> Any:
+async def await_answer(answer: Any, guardrail: Any, value: Any, stage: str, record: Record) -> Any:
     """Check a guardrail's answer, and return the value that the next guardrail gets.
 
     What the guardrail did is added to `record`.
@@ -89,7 +88,7 @@ async def await_answer(
 
 
 def _refuse(
-    error: Exception, guardrail: Any, stage: str, record: list[dict[str, str]], message: str = ""
+    error: Exception, guardrail: Any, stage: str, record: Record, message: str = ""
 ) -> NoReturn:
     """Raise the refusal of a guardrail. A guardrail that failed also refuses, and is logged."""
     name = name_of(guardrail)
@@ -102,7 +101,7 @@ def _refuse(
     raise GuardrailError(message, stage=stage, guardrail=name) from error
 
 
-def refuse_changed(guardrail: Any, record: list[dict[str, str]]) -> NoReturn:
+def refuse_changed(guardrail: Any, record: Record) -> NoReturn:
     """Refuse a call whose arguments a guardrail, or an approver, changed in place.
 
     The body would not see such a change, so it would not run what the guardrails have checked.
