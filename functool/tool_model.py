@@ -149,9 +149,7 @@ def _instance_of(model: type[ToolModel], call: ToolCall) -> ToolModel:
     return instance
 
 
-@lru_cache(maxsize=256)
-def _tool_of(model: type[ToolModel]) -> Tool:
-    return model.tool()
+_tool_of: Any = lru_cache(maxsize=256)(lambda model: model.tool())
 
 
 @lru_cache(maxsize=256)

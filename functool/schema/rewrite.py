@@ -47,7 +47,7 @@ def rewritten(core: Any, infinite: Any = False) -> Any:
         return core_schema.no_info_before_validator_function(_finite, made)
     if kind in _CLASSES:
         made["config"] = {"allow_inf_nan": False, **config}
-    if kind in _CLASSES and not _sets_extra(core.get("cls")):
+    if kind in _CLASSES and all(c.get("extra") is None for c in _configs(core.get("cls"))):
         made["config"]["extra_fields_behavior"] = "forbid"
         # For a TypedDict that does not set `extra`, pydantic writes "ignore".
         if kind == "typed-dict" and "extras_schema" not in core:
@@ -122,12 +122,8 @@ def _inner(part: Any, change: Callable[[Any], Any]) -> Any:
     return part
 
 
-def _sets_extra(cls: Any) -> bool:
-    """Whether a class or one of its bases configures what happens to unknown names."""
-    return any(config.get("extra") is not None for config in _configs(cls))
-
-
 def _configs(cls: Any) -> Iterator[Any]:
+    """Yield the configurations of a class and, for a TypedDict, of its bases."""
     yield getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     # At run time a TypedDict inherits from `dict` only. Its real bases are stored here.
     for base in getattr(cls, "__orig_bases__", ()):
