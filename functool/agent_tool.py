@@ -113,9 +113,8 @@ class AgentTool(Tool):
             outcome = await _call_runner(self._runner, self.agent, text, context)
         else:
             outcome = await _call_runner(_method_of(self.agent) or self.agent, text)
-        if not hasattr(outcome, "__anext__"):
-            return outcome
-        return await exhaust_async(outcome, context, most=inf)
+        streams = hasattr(outcome, "__anext__")
+        return await exhaust_async(outcome, context, most=inf) if streams else outcome
 
     async def _result_of_run(self, outcome: Any) -> ToolResult:
         given = outcome if isinstance(outcome, ToolResult) else None

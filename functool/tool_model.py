@@ -152,10 +152,8 @@ def _instance_of(model: type[ToolModel], call: ToolCall) -> ToolModel:
 _tool_of: Any = lru_cache(maxsize=256)(lambda model: model.tool())
 
 
-@lru_cache(maxsize=256)
-def _validator(model: type[ToolModel]) -> Any:
-    """Return a function that validates JSON as the published schema of a model says."""
-    return compiled(core_of(model, model.__name__)).validate_json
+# Validates JSON as the published schema of a model says.
+_validator: Any = lru_cache(maxsize=256)(lambda m: compiled(core_of(m, m.__name__)).validate_json)
 
 
 def _to_return_value(outcome: Any) -> Any:

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from functool.approval import same_json
+from functool.approval import escaped, same_json
 from functool.call import ToolCall, ToolResult, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
@@ -58,7 +58,7 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         given = arguments_of(call, context, arguments)
         names = [name for name in arguments or given if name in given]
         labels = _labels(call)
-        places = {f"/{_escaped(name)}" for name in names}
+        places = {f"/{escaped(name)}" for name in names}
         suspect = {
             place: sources
             for place, sources in labels.items()
@@ -72,7 +72,7 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         is_known = cache(lambda text: _is_known(text, texts, known))
         named = set(property_names(context.schema.plain)) if context.schema else set()
         for name in names:
-            unknown = _unknown_places(given[name], f"/{_escaped(name)}", named, labels, is_known)
+            unknown = _unknown_places(given[name], f"/{escaped(name)}", named, labels, is_known)
             suspect |= {place: [MODEL] for place in unknown}
         return suspect
 
@@ -161,7 +161,7 @@ def placed(call: ToolCall, names: Mapping[str, str], known: Collection[str]) -> 
         head = str(place)[1:].partition("/")[0]
         name = head.replace("~1", "/").replace("~0", "~")
         at = {names.get(name, name), name} & {*names.values()} if place else ()
-        there = {f"/{_escaped(each)}{place[1 + len(head) :]}" for each in at}
+        there = {f"/{escaped(each)}{place[1 + len(head) :]}" for each in at}
         for each in there or [place if name in known else ""]:
             found[each] = [*dict.fromkeys((*found.get(each, ()), *labels))]
     return {**call.metadata, "sources": found}
@@ -186,10 +186,6 @@ def _is_labelled(place: str, labels: Collection[str]) -> bool:
     return place in labels
 
 
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
 def _leaves(value: Any, at: str, named: Collection[str] = (), depth: int = 0) -> Iterator[Any]:
     """Yield each text and number in a value, with its JSON pointer.
 
@@ -197,7 +193,7 @@ def _leaves(value: Any, at: str, named: Collection[str] = (), depth: int = 0) ->
     """
     if isinstance(value, Mapping) and depth < 100:
         for key, item in value.items():
-            place = f"{at}/{_escaped(str(key))}"
+            place = f"{at}/{escaped(str(key))}"
             if key not in named:
                 yield place, key
             yield from _leaves(item, place, named, depth + 1)
