@@ -161,9 +161,7 @@ class FunctionTool(Tool, Generic[P, R]):
         self._parts, self._definition = parts, definition._replace(frame=None)
         self._binder = FunctionBinder(parts, codec, self.max_argument_bytes)
         own = has_own_signature(self.func)
-        self._makers = [
-            (p.name, maker) for p in parts.parameters if (maker := _maker(p, own)) is not None
-        ]
+        self._makers = [(p.name, m) for p in parts.parameters if (m := _maker(p, own)) is not None]
         # The fast path: such an async function is called directly with the bound values.
         plain = not (self._overridden or self._makers or parts.positional or parts.hidden)
         if plain and self._executor is None and run_kind(self.func) == "coroutine":

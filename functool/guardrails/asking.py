@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NoReturn, TypeAlias
 
@@ -111,21 +111,26 @@ def refuse_changed(guardrail: Any, record: Record) -> NoReturn:
     _refuse(error, guardrail, "input", record, f"The call was refused: {error}.")
 
 
-def arguments_of(call: ToolCall, context: Context[Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the arguments of a call, after a check that a guardrail finds these names in them.
+def arguments_of(call: ToolCall, context: Context[Any], names: Collection[str]) -> dict[str, Any]:
+    """Return the arguments of these names, for a guardrail to look at; without names all arguments.
 
-    A call may leave out an optional argument. But if the schema lacks names of the arguments, there
-    are aliases, and the argument may be there under another name.
+    A call may leave out an optional argument. But if the call has names that the schema lacks, the
+    argument may be there under another name. If the schema allows such names, they are looked at
+    too. If it does not, they belong to parameters with aliases, and the check fails.
 
     Raises:
         LookupError: The tool has no argument of a name.
     """
     given = call.arguments if isinstance(call.arguments, Mapping) else {"": call.arguments}
-    known = context.schema.plain.get("properties", {}) if context.schema else {}
-    for name in names:
-        if name not in given and not (name in known and given.keys() <= known.keys()):
+    schema = context.schema.plain if context.schema else {}
+    known = schema.get("properties", {})
+    others = given.keys() - known.keys()
+    absent = [name for name in names if name not in given]
+    for name in absent:
+        if name not in known or (others and schema.get("additionalProperties") is False):
             raise LookupError(f"the tool has no argument {name!r} to look at")
-    return dict(given)
+    looked = {*names, *(others if absent else ())} if names else given
+    return {name: value for name, value in given.items() if name in looked}
 
 
 def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]:

@@ -56,13 +56,12 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
     async def untrusted(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
         """Return the sources of each untrusted value, by its JSON pointer."""
         given = arguments_of(call, context, arguments)
-        names = [name for name in arguments or given if name in given]
         labels = _labels(call)
-        places = {f"/{escaped(name)}" for name in names}
+        places = {f"/{escaped(name)}" for name in given}
         suspect = {
             place: sources
             for place, sources in labels.items()
-            if names and (not place or f"/{place[1:].partition('/')[0]}" in places)
+            if given and (not place or f"/{place[1:].partition('/')[0]}" in places)
         }
         if wrote is None:
             return suspect
@@ -70,9 +69,11 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         texts = [answer] if isinstance(answer, str) else [str(text) for text in answer]
         known = context.state.get(_RETURNED, ())
         is_known = cache(lambda text: _is_known(text, texts, known))
-        named = set(property_names(context.schema.plain)) if context.schema else set()
-        for name in names:
-            unknown = _unknown_places(given[name], f"/{escaped(name)}", named, labels, is_known)
+        plain = context.schema.plain if context.schema else {}
+        is_open = plain.get("additionalProperties") is not False
+        named = {*property_names(plain), *(arguments if is_open else given)}
+        for item in given.items():
+            unknown = _unknown_places(item, named, labels, is_known)
             suspect |= {place: [MODEL] for place in unknown}
         return suspect
 
@@ -112,18 +113,21 @@ def _check(arguments: tuple[str, ...], wrote: Any) -> None:
 
 
 def _unknown_places(
-    value: Any,
-    top: str,
+    argument: tuple[str, Any],
     named: Collection[str],
     labels: Collection[str],
     is_known: Callable[[str], bool],
 ) -> list[str]:
-    """Return the places without a label of the values that are not known: at most 50 and `top`."""
-    found = (place for place, item in _leaves(value, top, named) if not is_known(_text(item)))
+    """Return the places without a label of the values that are not known: at most 50 and the top.
+
+    The name of an argument is such a value as well, unless it is `named`.
+    """
+    leaves = _leaves(dict([argument]), "", named)
+    found = (place for place, item in leaves if not is_known(_text(item)))
     bare = (place for place in found if not _is_labelled(place, labels))
     places = [*islice(bare, _NAMED + 1)]
     # A person cannot read more, so the whole is blamed.
-    return [*places[:_NAMED], top] if len(places) > _NAMED else places
+    return [*places[:_NAMED], f"/{escaped(argument[0])}"] if len(places) > _NAMED else places
 
 
 def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:

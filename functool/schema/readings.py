@@ -56,9 +56,8 @@ def _counter() -> Any:
 
     Validators would get a copy of the value. The function of a default gets none.
     """
-    text = core_schema.with_default_schema(
-        core_schema.str_schema(), default_factory=_count, on_error="default"
-    )
+    string = core_schema.str_schema()
+    text = core_schema.with_default_schema(string, default_factory=_count, on_error="default")
     never = core_schema.literal_schema([_NEVER])
     error = core_schema.custom_error_schema(never, READ, custom_error_message=READ)
     return core_schema.chain_schema([text, error])
