@@ -5,7 +5,6 @@ import json
 import math
 import time
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -64,7 +63,7 @@ class ApprovalRequest:
     ) -> "ApprovalRequest":
         """Return a new request with a copy of the arguments, and compute its digest."""
         request = cls(tool=tool, definition=definition, arguments={}, call_id=call_id, digest="")
-        request.arguments = deepcopy(dict(arguments))
+        request.arguments = json_copy(arguments)
         request.sources = {place: list(names) for place, names in (sources or {}).items()}
         request.digest = request._computed()
         return request
@@ -76,8 +75,8 @@ class ApprovalRequest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as a JSON object."""
-        shown = {name: deepcopy(getattr(self, name)) for name in self.__slots__}
-        return shown if self.sources else {k: shown[k] for k in shown if k != "sources"}
+        names = self.__slots__ if self.sources else [n for n in self.__slots__ if n != "sources"]
+        return json_copy({name: getattr(self, name) for name in names})
 
     def to_json(self) -> str:
         """Return the request as the text of one JSON object."""
@@ -107,8 +106,9 @@ class Grant:
 
     `definition` is the SHA-256 of the tool's name, description and parameters, so a changed tool
     needs a new grant. A call must have exactly the values in `arguments`. The arguments named in
-    `free` may have any value. Every other argument must have its default. The names are those of
-    `ApprovalRequest.arguments`. `uses` is the number of calls left. `expires_at` is in seconds
+    `free` may have any value that no untrusted tool wrote: a call whose label stands there, or for
+    the whole call, is not covered. Every other argument must have its default. The names are those
+    of `ApprovalRequest.arguments`. `uses` is the number of calls left. `expires_at` is in seconds
     since the epoch, or None. The JSON form has these names as keys and is not signed.
     """
 
@@ -146,7 +146,7 @@ class Grant:
         Args:
             tool: The tool. If its definition changes later, the grant no longer covers its calls.
             arguments: JSON values that a call must have exactly.
-            free: Names of arguments that may have any value.
+            free: Names of arguments that may have any value, unless an untrusted tool wrote it.
             uses: How many calls the grant covers.
             expires_at: When the grant ends, in seconds since the epoch; None is never.
 
@@ -184,6 +184,9 @@ class Grant:
         """Whether the grant covers the call of `request`, whose tool has these defaults."""
         if not self.is_open or (self.tool, self.definition) != (request.tool, request.definition):
             return False
+        labelled = {place[:1] + place[1:].partition("/")[0] for place in request.sources}
+        if self.free and labelled & {"", *(f"/{escaped(name)}" for name in self.free)}:
+            return False
         sent, wanted = request.arguments, {**defaults, **self.arguments}
         names = (sent.keys() | self.arguments.keys()) - set(self.free)
         return all(n in sent and n in wanted and same_json(sent[n], wanted[n]) for n in names)
@@ -204,6 +207,11 @@ class Grant:
         return cls(**{**data, "free": tuple(data["free"])})
 
 
+def escaped(name: str) -> str:
+    """Return a name as a JSON pointer writes it."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
 def definition_of(schema: Any) -> str:
     """Return the SHA-256 (hex) of a tool's name, description and parameters."""
     return _sha256([schema.name, schema.description, schema.parameters])
@@ -221,7 +229,7 @@ def same_json(one: Any, other: Any) -> bool:
 
 
 def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a deep copy of arguments that a person wrote.
+    """Return a deep copy of JSON values, in less than half of the time of `deepcopy`.
 
     Raises:
         TypeError: The arguments are not a mapping.
@@ -236,14 +244,12 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return copy
 
 
-def _read(
-    text: str, what: str, optional: dict[str, Any], kinds: Mapping[str, type]
-) -> dict[str, Any]:
+def _read(text: str, what: str, extra: dict[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
     """Return the JSON object in `text`. Check its keys and the types of its values."""
     data = json.loads(text)
-    if not isinstance(data, dict) or {*data, *optional} != {*kinds}:
+    if not isinstance(data, dict) or {*data, *extra} != {*kinds}:
         raise ValueError(f"not {what}: expected a JSON object with the keys {', '.join(kinds)}")
-    data = {**optional, **data}
+    data = {**extra, **data}
     for name, kind in kinds.items():
         if not isinstance(data[name], kind):
             raise ValueError(f"not {what}: `{name}` must be {kind.__name__}")

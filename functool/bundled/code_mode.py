@@ -27,6 +27,7 @@ from functool import (
     ToolSettings,
 )
 from functool.bundled import code_worker
+from functool.bundled.code_outcome import Memory
 from functool.bundled.code_prelude import ADVICE, prelude
 from functool.bundled.code_record import (
     AnotherProgram,
@@ -81,8 +82,9 @@ class CodeLimits:
     """How much a program may use.
 
     `seconds` is its computing time. Waiting for a tool or a person does not count. `memory_mb` is
-    its memory in MiB. `calls` is how many calls it may make, and `parallel` how many at the same
-    time. `output_chars` is how many characters the model reads.
+    its memory in MiB. The results of its calls may take as much again in the host, and one list or
+    object may have an eighth of it as JSON text. `calls` is how many calls it may make, and
+    `parallel` how many at the same time. `output_chars` is how many characters the model reads.
 
     Raises:
         DefinitionError: A limit is not a positive number.
@@ -216,6 +218,7 @@ class _CodeTool(Tool):
             call=call,
             max_calls=self._limits.calls,
             max_output=self._limits.output_chars,
+            memory=Memory(self._limits.memory_mb * 1_048_576, record.outcomes.values()),
         )
         context.notes[_RUN] = run
         paused = False
@@ -295,9 +298,7 @@ class _CodeTool(Tool):
         """
         found = _DIAGNOSIS.findall(report or "")
         wrong = [part for part in found if part[1] == "error" or part[2] == "unused-awaitable"]
-        if found and not wrong:
-            return
-        if report is None:
+        if report is None or (found and not wrong):
             return
         lines = [
             f"- line {int(line) - _OFFSET}: {text} {_REMEDIES.get(rule, '')}".rstrip()

@@ -26,6 +26,7 @@ from functool import (
     ToolSettings,
 )
 from functool.executors import in_thread
+from functool.integrations.mcp_sizes import has_long_list
 from functool.integrations.visible import is_visible, visible
 
 MAX_NAME = 64
@@ -122,6 +123,8 @@ def listing(result: Any, version: str) -> Any:
         return result
 
     def fits(tools: list[Any]) -> bool:
+        if any(map(has_long_list, tools)):
+            return False
         try:
             methods.parse_server_result("tools/list", version, {**result, "tools": tools})
         except (ValidationError, ValueError, KeyError, RecursionError):
@@ -146,6 +149,10 @@ def unusable(definition: types.Tool) -> str:
     """Return why a definition cannot be used, or an empty text if it can."""
     if size_of(definition) > MAX_DEFINITION:
         return "The server's definition of this tool is larger than 1 MiB; it is refused."
+    try:  # A model's provider would refuse all tools together with this one.
+        json.dumps([definition.input_schema, definition.output_schema], allow_nan=False)
+    except ValueError:
+        return "The server's definition of this tool has a number such as NaN; it is refused."
     if not (definition.meta or {}).get(UNUSABLE):
         return ""
     return "The server's definition of this tool does not follow the protocol; it is refused."

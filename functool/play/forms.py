@@ -7,6 +7,7 @@ and expands references without end. Others may have written the schema, so it ge
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any
@@ -70,7 +71,7 @@ class _Copy:
         # Many parts may refer to one schema, and have one default. The root keeps them, so an id
         # stays unique.
         self._targets: dict[str, Mapping[str, Any] | None] = {}
-        self._is_short: dict[int, bool] = {}
+        self._fitting: dict[int, bool] = {}
 
     def part(self, given: Any, name: str, depth: int) -> dict[str, Any]:
         self._left -= 1
@@ -86,7 +87,7 @@ class _Copy:
         if known:
             made["type"] = known[0] if len(known) == 1 else known
         for key, kind in _COPIED.items():
-            if isinstance(schema.get(key), kind):  # type: ignore[arg-type]
+            if isinstance(schema.get(key), kind) and _is_json(schema[key]):  # type: ignore[arg-type]
                 made[key] = schema[key]
         self._values(schema, made)
         self._children(schema, made, depth - 1)
@@ -98,7 +99,7 @@ class _Copy:
         if "const" in schema:
             choices = [schema["const"]]
         scalars = (each for each in choices[:MOST] if isinstance(each, (str, int, float, bool)))
-        if plain := [*islice(scalars, CHOICES)]:
+        if plain := [*islice(filter(_is_json, scalars), CHOICES)]:
             self._left -= len(plain) // 10
             made["enum"] = plain
             made["options"] = {"enum_titles": [_text(str(each), 80) for each in made["enum"]]}
@@ -113,10 +114,10 @@ class _Copy:
             made["format"] = "textarea"  # An input of one line would remove line breaks.
 
     def _fits(self, default: Any) -> bool:
-        """Whether a default is short enough for a form."""
-        if id(default) not in self._is_short:
-            self._is_short[id(default)] = len(str(default)) <= MOST
-        return self._is_short[id(default)]
+        """Whether a form can hold a default. Many parts may share one, so it is read once."""
+        if id(default) not in self._fitting:
+            self._fitting[id(default)] = _is_json(default)
+        return self._fitting[id(default)]
 
     def _children(self, schema: Mapping[str, Any], made: dict[str, Any], depth: int) -> None:
         properties = schema.get("properties")
@@ -185,6 +186,14 @@ class _Copy:
                 target = target.get(word) if isinstance(target, Mapping) else None
             self._targets[reference] = self._resolved(target, seen)
         return self._targets[reference]
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value is JSON of at most 10,000 characters, without NaN and infinite numbers."""
+    try:
+        return len(json.dumps(value, ensure_ascii=False, allow_nan=False)) <= 10_000
+    except (TypeError, ValueError, RecursionError):
+        return False
 
 
 def _texts(schema: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import codecs
 import encodings
 import gzip
 import os
+import shutil
 import ssl
 import subprocess
 import sys
@@ -571,6 +572,16 @@ def test_what_a_tool_wrote_beside_the_host_is_not_run(server, tmp_path, monkeypa
     assert not (tmp_path / "ran").exists()
     subprocess.run(naive, env={"PYTHONPATH": os.pathsep.join(sys.path)}, check=False)
     assert (tmp_path / "ran").exists()
+
+
+def test_what_stands_beside_the_converter_is_not_run(server, tmp_path, monkeypatch):
+    """The converter's process imports nothing from the directory of its own file."""
+    monkeypatch.setattr(fetch_module, "CHILD", str(shutil.copy(fetch_module.CHILD, tmp_path)))
+    (tmp_path / "json.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    server.reply("/", "<p>here</p>", "text/html")
+
+    assert fetch(server.url).value == "here"
+    assert not (tmp_path / "ran").exists()
 
 
 def test_large_pages_wait_for_each_other(server, monkeypatch, tmp_path):

@@ -1,6 +1,7 @@
 """Tools and servers that mean harm."""
 
 import json
+from math import inf, nan
 
 import pytest
 
@@ -197,14 +198,37 @@ def test_schemas_without_end():
     assert len(marked) >= 5_000 - PARTS
 
 
-def test_many_parts_that_refer_to_one_large_schema():
-    """A large schema is copied once for all parts that refer to it, and its default is read once."""
-    copies, reads = [], []
+def test_numbers_that_json_does_not_have_are_left_out():
+    """NaN and infinite numbers in a schema, which would break the page, are not in its form."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "number", "maximum": inf, "minimum": 1.5, "default": nan},
+            "b": {"enum": [1, inf, "x"], "default": {"deep": [nan]}},
+            "c": {"const": -inf, "default": 1.5},
+        },
+    }
 
-    class Default(list):
-        def __repr__(self):
-            reads.append(1)
-            return "long" * 10_000
+    form = form_schema(schema)
+
+    json.dumps(form, allow_nan=False)
+    assert form["properties"]["a"] == {"title": "a", "type": "number", "minimum": 1.5}
+    assert form["properties"]["b"]["enum"] == [1, "x"]
+    assert form["properties"]["c"] == {"title": "c", "default": 1.5}
+
+
+def test_a_page_with_a_number_that_json_does_not_have(page):
+    """A tool whose schema has Infinity shows its form, and can be called."""
+    assert "got 2" in call(page, "endless_number", x=2)
+
+
+def test_many_parts_that_refer_to_one_large_schema(monkeypatch):
+    """A large schema is copied once for all parts that refer to it, and its default is read once."""
+    copies, reads, write = [], [], json.dumps
+
+    def read(value, **options):
+        reads.extend([1] if value is default else [])
+        return write(value, **options)
 
     class Large(dict):
         def __iter__(self):
@@ -214,7 +238,9 @@ def test_many_parts_that_refer_to_one_large_schema():
             copies.append(1)
             return super().keys()
 
-    large = Large(type="string", default=Default(), enum=[str(n) for n in range(30_000)])
+    default = ["long" * 10_000]
+    monkeypatch.setattr(json, "dumps", read)
+    large = Large(type="string", default=default, enum=[str(n) for n in range(30_000)])
     properties = {f"p{n}": {"$ref": "#/$defs/large"} for n in range(3_000)}
     form = form_schema({"type": "object", "properties": properties, "$defs": {"large": large}})
 
