@@ -105,8 +105,7 @@ def checked(given: Any, kind: type[T], option: str) -> T:
     """
     given = kind() if given is None else given
     if not isinstance(given, kind):
-        found = type(given).__name__
-        raise DefinitionError(f"{option} must be {kind.__name__}(...), not {found}")
+        raise DefinitionError(f"{option} must be {kind.__name__}(...), not {type(given).__name__}")
     return given
 
 

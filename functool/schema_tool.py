@@ -60,6 +60,8 @@ class SchemaTool(Tool):
         wrong = ""
         if not callable(handler):
             wrong = f"the handler must be callable, not {type(handler).__name__}"
+        elif isinstance(handler, Tool):
+            wrong = "the handler is a tool, whose guardrails would not be asked: call its `invoke`"
         elif not (takes(handler, 1) or takes(handler, 2)):
             wrong = "the handler must take (arguments, context) or (arguments)"
         if wrong:

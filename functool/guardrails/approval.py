@@ -46,8 +46,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
             return None
         request = _request(call, context)
         defaults = defaults_of(context.schema)
-        made = context.notes.get("edited", edited)
-        if edited is not None and same_json(request.arguments, made):
+        if edited is not None and same_json(request.arguments, context.notes.get("edited", edited)):
             context.share_decision(request.digest, Decision(approved=True))
             return None
         decision, grant = await _decision(request, context)

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from functool.approval import escaped, same_json
+from functool.approval import defaults_of, escaped, same_json
 from functool.call import ToolCall, ToolResult, ToolSchema, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
@@ -40,9 +40,10 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
     """Return a guardrail that allows only trusted values in these arguments.
 
     A value with a label in `call.metadata["sources"]` comes from an untrusted tool. A value without
-    a label is trusted. With `wrote`, it is trusted only if it occurs in what the user wrote, or if
-    it is a complete short value that a trusted tool returned in this context. What the tool got as
-    an argument itself does not count. A key that the schema does not name is a value as well.
+    a label is trusted. With `wrote`, it is trusted only if it occurs in what the user wrote, if it
+    is the default, or if it is a complete short value that a trusted tool returned in this context.
+    What the tool got as an argument itself does not count. A key that the schema does not name is a
+    value as well.
 
     Args:
         *arguments: Names of arguments; by default all arguments.
@@ -75,8 +76,11 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         plain = context.schema.plain if context.schema else {}
         is_open = plain.get("additionalProperties") is not False
         named = {*property_names(plain), *(arguments if is_open else given)}
-        for item in given.items():
-            unknown = _unknown_places(item, named, labels, is_known)
+        defaults = defaults_of(context.schema) if context.schema else {}
+        for name, value in given.items():
+            if name in defaults and same_json(value, defaults[name]):
+                continue
+            unknown = _unknown_places((name, value), named, labels, is_known)
             suspect |= {place: [MODEL] for place in unknown}
         return suspect
 

@@ -456,6 +456,22 @@ def test_labels_of_every_value_are_found_without_comparing_all_of_them():
     assert asyncio.run(tool.invoke(call, Context())).error.type == "GuardrailError"
 
 
+def test_the_default_of_the_author_is_trusted():
+    """The model did not write it, or might as well have left it out. A label still counts."""
+    paid = []
+
+    def pay(to: str, amount: float = 5, note: str = "thanks") -> str:
+        paid.append((to, amount, note))
+        return "paid"
+
+    tool = FunctionTool(pay, input_guardrails=[trusted_only(wrote=lambda context: "pay ann")])
+    assert run(tool, {"to": "ann"}).success
+    assert run(tool, {"to": "ann", "note": "thanks"}).success
+    assert "/note is from mail" in run(tool, {"to": "ann"}, sources={"/note": ["mail"]}).text
+    assert "/amount is from the model" in run(tool, {"to": "ann", "amount": 6}).text
+    assert paid == [("ann", 5, "thanks")] * 2
+
+
 def test_a_labelled_value_is_not_searched_for_in_what_the_user_wrote():
     """Its label already names its source. A list may hold a hundred thousand such values."""
     searched = []
