@@ -55,18 +55,8 @@ class Trip:
     `sent` is the call as the model wrote it; `values` are the validated Python values for the body.
     """
 
-    __slots__ = (
-        "_call",
-        "_context",
-        "binder",
-        "id",
-        "labels",
-        "made_view",
-        "record",
-        "sent",
-        "tool",
-        "values",
-    )
+    __slots__ = ("_call", "_context", "binder", "id", "labels", "made_view", "record", "sent",
+                 "tool", "values")  # fmt: skip
 
     def __init__(
         self, tool: TripTool, binder: Binder, call: ToolCall, context: Context[Any] | None

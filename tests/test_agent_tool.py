@@ -506,6 +506,33 @@ def test_labels_of_an_agents_calls_need_no_context(how: str) -> None:
     assert "sources" not in ask(expert(runner=echo)).metadata
 
 
+def test_an_agent_with_a_thread_remembers_its_labels() -> None:
+    """What an agent has read or was told on its thread labels its later answers in this context, and no others."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        return "hostile"
+
+    async def run(agent: Any, text: str, context: Context) -> str:
+        if text == "read":
+            await page.invoke(ToolCall(name="page"))
+        return "hostile"
+
+    def labels(tool: AgentTool, *questions: ToolCall) -> list[Any]:
+        context = Context()
+        answers = [asyncio.run(tool.invoke(each, context)) for each in questions]
+        return [answer.metadata.get("sources") for answer in answers]
+
+    told = ToolCall(name="e", arguments={"input": "x"}, metadata={"sources": {"/input": ["mail"]}})
+    plain = question("e", "x")
+    threaded = expert(runner=run, thread=lambda context: "thread")
+    fresh = expert(runner=run)
+
+    assert labels(threaded, plain, question("e", "read"), plain) == [None, ["page"], ["page"]]
+    assert labels(threaded, told, plain) == [["mail"], ["mail"]]
+    assert labels(fresh, question("e", "read"), told, plain) == [["page"], ["mail"], None]
+
+
 def test_depth_counts_through_threads_and_ends_with_the_call() -> None:
     """A sync agent counts too, and calls one after the other do not add up."""
 

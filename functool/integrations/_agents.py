@@ -176,6 +176,18 @@ def key_of(bridge: str, context: Context[Any], text: str) -> str:
     return json.dumps([bridge, tool, context.call.id if context.call else "", text])
 
 
+def put_aside(context: Context[Any], key: str, paused: Any) -> None:
+    """Keep a paused run in the context's state, with the labels of what its agent has read."""
+    context.state[key] = paused, [*(context.inner_sources or ())]
+
+
+def taken_up(context: Context[Any], key: str) -> Any:
+    """Return a paused run, or None. Its labels are those of this call as well."""
+    paused, labels = context.state.pop(key, (None, ()))
+    context.add_sources(labels)
+    return paused
+
+
 def argument_error(invalid: ValidationError) -> ArgumentError:
     """Return a framework's validation error as an `ArgumentError` without the values sent."""
     errors = invalid.errors(include_url=False, include_context=False, include_input=False)

@@ -90,6 +90,30 @@ def test_approver_of_the_host_is_asked_in_place(bridge: Any) -> None:
     assert paid == [1]
 
 
+def test_labels_from_before_an_approval_are_on_the_answer(bridge: Any) -> None:
+    """What a sub-agent read before it waited for a person labels the answer that it gives afterwards."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    async def page() -> str:
+        """Return what somebody else wrote."""
+        return "x"
+
+    turns = [("i1", "page", {})], [("i2", "pay", {"amount": 1})], "x"
+    agent, thread = bridge.threaded([bridge.export(page), bridge.export(paying([]))], *turns)
+    tool = AgentTool(agent, "clerk", "d", runner=bridge.runner, thread=lambda context: thread)
+    context = Context()
+    pending = ask(tool, context)
+    context.approve(pending.metadata["approval"])
+    last = ask(tool, context)
+
+    assert (last.text, pending.metadata["sources"], last.metadata["sources"]) == (
+        "x",
+        ["page"],
+        ["page"],
+    )
+    assert {*context.state} == {"functool.agent:clerk"}
+
+
 def test_what_another_guardrail_made_of_a_call_runs_only_if_a_person_saw_it(bridge: Any) -> None:
     """A person agrees to the arguments that were shown. Where a framework shows those of the model, changed ones do not run."""
     paid: list[int] = []
