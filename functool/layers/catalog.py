@@ -36,15 +36,12 @@ from functool import (
 )
 from functool.binding.watch import Watch
 from functool.executors import in_thread, inline
-from functool.guardrails.sources import SHOWS_OTHERS
+from functool.guardrails.sources import SHOWS_OTHERS, agents
 from functool.layers.some_tools import for_tool
 from functool.layers.words import CANDIDATES, FIELDS, WordIndex
 from functool.schema.json_schema import walk
 
 Rank: TypeAlias = Callable[[str, int], Iterable[tuple[str, float]]]
-Reached: TypeAlias = tuple[Tool, ToolCall]
-"""A tool that `call_tool` calls, and its call."""
-
 T = TypeVar("T", bound="CallTool")
 
 SEARCH = "search_tools"
@@ -234,8 +231,10 @@ class Catalog:
             matches = self._search(query, limit, context, _runs_beside if fixed else _any)
             names = context.state.setdefault(FOUND, [])
             names += [m.tool.name for m in matches if m.tool.name not in names]
-            if any(match.tool.settings.untrusted for match in matches):
+            if strangers := [m.tool.name for m in matches if m.tool.settings.untrusted]:
                 context.notes[SHOWS_OTHERS] = True
+                for labels in agents.get():  # An agent may repeat what the search has shown it.
+                    labels += strangers
             if not matches:
                 return ToolResult(
                     output=ToolResult.of("No tool fits. Try other words.").output, value=[]
@@ -299,7 +298,7 @@ class CallTool(WrapperTool):
         twin._funcs, twin._wrapped = (*self._funcs, func), {}
         return twin
 
-    def reached(self, call: ToolCall, context: Context[Any] | None = None) -> Reached:
+    def reached(self, call: ToolCall, context: Context[Any] | None = None) -> tuple[Tool, ToolCall]:
         """Return the tool that a call names, and the call of that tool.
 
         Raises:
@@ -385,11 +384,10 @@ def _inner_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(sources, Mapping):
         found: dict[str, list[str]] = {}
         for pointer, names in sources.items():
-            # Whoever chose the tool chose the whole call.
-            whole = pointer in ("", "/name", prefix)
-            if whole or pointer.startswith(f"{prefix}/"):
-                known = found.setdefault("" if whole else pointer.removeprefix(prefix), [])
-                known += [name for name in names if name not in known]
+            # Whoever chose the tool chose the whole call. A place that is gone counts as whole.
+            inside = pointer.startswith(f"{prefix}/")
+            known = found.setdefault(pointer.removeprefix(prefix) if inside else "", [])
+            known += [name for name in names if name not in known]
         inner["sources"] = found
     return inner
 
