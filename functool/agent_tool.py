@@ -32,8 +32,7 @@ _USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 
 _held: ContextVar[frozenset[Any]] = ContextVar("functool_agent_threads", default=frozenset())
 _locks: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
-# The calls that wait for a conversation: the conversations that they hold, and the wanted one.
-_waits: list[tuple[frozenset[Any], Any]] = []
+_waits: list[Any] = []  # For each call that waits: the conversations that it has, and the next one.
 
 
 class AgentTool(Tool):
@@ -73,10 +72,8 @@ class AgentTool(Tool):
             given = [func for func in (runner, thread, output_extractor) if func is not None]
             callables(given, "runner, thread and output_extractor")
             if runner is None and not (callable(agent) or _method_of(agent)):
-                raise DefinitionError(
-                    f"{type(agent).__name__} has no run, ainvoke or invoke and cannot be called:"
-                    " give a runner"
-                )
+                wrong = "has no run, ainvoke or invoke and cannot be called: give a runner"
+                raise DefinitionError(f"{type(agent).__name__} {wrong}")
         except DefinitionError as error:
             raise at_caller(error, name) from None
         argument = {"type": "string", "description": "What the agent is asked, complete in itself."}
@@ -96,10 +93,8 @@ class AgentTool(Tool):
             ToolError: Agents call one another too deeply, or the agent waits for its own thread.
         """
         if len(agents.get()) >= MAX_DEPTH:
-            raise ToolError(
-                f"Agents have called one another {MAX_DEPTH} deep."
-                " Answer without calling another agent."
-            )
+            wrong = f"Agents have called one another {MAX_DEPTH} deep"
+            raise ToolError(f"{wrong}. Answer without calling another agent.")
         assert isinstance(call.arguments, Mapping) and context.inner_sources is not None
         text = call.arguments[self._arg_name]
         thread = None if self._thread is None else await inline(self._thread, context)
@@ -124,8 +119,8 @@ class AgentTool(Tool):
             outcome = await _call_runner(self._runner, self.agent, text, context)
         else:
             outcome = await _call_runner(_method_of(self.agent) or self.agent, text)
-        streams = hasattr(outcome, "__anext__")
-        return await exhaust_async(outcome, context, most=inf) if streams else outcome
+        is_stream = hasattr(outcome, "__anext__")
+        return await exhaust_async(outcome, context, most=inf) if is_stream else outcome
 
     async def _result_of_run(self, outcome: Any) -> ToolResult:
         given = outcome if isinstance(outcome, ToolResult) else None
@@ -167,23 +162,31 @@ async def _take_turn(agent: Any, thread: Any) -> AsyncIterator[None]:
     # A lock can be used on one event loop only. A string names a conversation of one agent.
     name = (id(agent), thread) if isinstance(thread, str) else id(thread)
     key = (id(asyncio.get_running_loop()), name)
-    held, reached = _held.get(), frozenset({key})
-    while more := {wanted for holds, wanted in _waits if holds & reached} - reached:
-        reached |= more
-    if held & reached:
-        raise ToolError("The agent's own conversation waits for this answer, so it was not asked.")
+    held = _held.get()
+    wait = held, key
+    if wait not in _waits and _waits_for_one_of(held, {key, name}):
+        raise ToolError("The agent cannot be asked: its own conversation waits for this answer.")
     lock = _locks.setdefault(key, asyncio.Lock())
-    _waits.append((held, key))
+    _waits.append(wait)
     try:
         await lock.acquire()
     finally:
-        _waits.remove((held, key))
-    token = _held.set(held | {key})
+        _waits.remove(wait)
+    token = _held.set(held | {key, name})
     try:
         yield
     finally:
         _held.reset(token)
         lock.release()
+
+
+def _waits_for_one_of(held: frozenset[Any], reached: set[Any]) -> bool:
+    """Whether the call that has a conversation waits for one that is held, maybe through others."""
+    found = reached if held else set()
+    while found:
+        reached |= found
+        found = {wanted for has, wanted in [*_waits] if not reached.isdisjoint(has)} - reached
+    return not reached.isdisjoint(held)
 
 
 def _usage_of(run: Any) -> dict[str, int]:

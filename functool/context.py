@@ -135,9 +135,13 @@ class Context(Generic[Deps]):
         own["_handed"] = None
         return view
 
-    def handing_over(self) -> Context[Deps]:
-        """Return a view for a wrapper: the next call is this same call, and has its decision."""
-        return self.view(_handed=[self._decided]) if self._decided[0] else self
+    def handing_over(self, sources: list[str]) -> Context[Deps]:
+        """Return a view for a wrapper: the next call is this same call, and has its decision.
+
+        The labels of the calls inside go to `sources`.
+        """
+        handed = [self._decided] if self._decided[0] else self._handed
+        return self.view(_handed=handed, inner_sources=sources)
 
     @property
     def notes(self) -> dict[str, Any]:

@@ -72,6 +72,5 @@ class SchemaTool(Tool):
         """Call the handler."""
         arguments = (call.arguments, context) if self._takes_context else (call.arguments,)
         value = await self._executor(self._handler, *arguments)
-        if inspect.isawaitable(value):
-            value = await value
+        value = await value if inspect.isawaitable(value) else value
         return value if isinstance(value, ToolResult) else ToolResult.of(value)

@@ -50,8 +50,18 @@ class Trip:
     `sent` is the call as the model wrote it; `values` are the validated Python values for the body.
     """
 
-    __slots__ = ("_call", "_context", "binder", "id", "labels", "made_view", "record", "sent",
-                 "tool", "values")  # fmt: skip
+    __slots__ = (
+        "_call",
+        "_context",
+        "binder",
+        "id",
+        "labels",
+        "made_view",
+        "record",
+        "sent",
+        "tool",
+        "values",
+    )
 
     def __init__(
         self, tool: TripTool, binder: Binder, call: ToolCall, context: Context[Any] | None
@@ -62,7 +72,7 @@ class Trip:
         self.id: str = call.id
         self.values: Any = _UNBOUND
         self.record: list[dict[str, str]] = []
-        self.labels: tuple[Any, ...] = ()
+        self.labels: Any = ()  # A tuple, or a wrapper's list.
         self._context = context
         self._call: ToolCall | None = None
         self.made_view: Context[Any] | None = None
@@ -75,8 +85,7 @@ class Trip:
             self._call = with_arguments(self.sent, canonical)
             if self.sent.metadata and has_sources(self.sent):
                 names: Any = self.binder.sent_form({name: name for name in canonical})
-                known = self.tool.schema.plain.get("properties", ())
-                self._call.metadata = placed(self.sent, names, known)
+                self._call.metadata = placed(self.sent, names, self.tool.schema)
         return self._call
 
     @property
@@ -102,12 +111,6 @@ class Trip:
     def context(self) -> Context[Any]:
         """The view if a step has created it, else the context that was passed."""
         return self.made_view or self._context or Context()
-
-    def bind_canonical(self) -> None:
-        """Validate a call whose arguments are canonical already."""
-        arguments: Any = self.binder.sent_form(self.sent.arguments)
-        self.sent = with_arguments(self.sent, arguments)
-        self.values = self.binder.values(self.sent.arguments)
 
     def replace(self, new: ToolCall) -> None:
         """Validate another call and continue with it."""
@@ -148,6 +151,7 @@ class Trip:
                 seen = fingerprint(call.arguments)
                 if call.metadata.get("decision") != decided and edits < len(guardrails):
                     at, edits = 0, edits + 1
+                    view.notes["edited"] = call.arguments  # With defaults.
             elif fingerprint(call.arguments) != seen:
                 refuse_changed(guardrail, record)
 

@@ -101,7 +101,9 @@ class WrapperTool(Tool):
         return await self.tool.invoke(call, context)
 
     async def _start_body(self, trip: Trip) -> Any:
-        return self._checked(await self.run(trip.sent, trip.context.handing_over()), "run")
+        trip.labels = sources = [*trip.labels]  # `run` of a subclass may drop those of the result.
+        context = trip.context.handing_over(sources)
+        return self._checked(await self.run(trip.sent, context), "run")
 
     @property
     def _binder(self) -> Binder:  # type: ignore[override]

@@ -375,35 +375,6 @@ def test_turn_passes_on_after_a_failure_and_a_cancellation() -> None:
     )
 
 
-@pytest.mark.parametrize("names", ["ab", "abc"])
-def test_agents_that_wait_for_one_another(names: str) -> None:
-    """Agents that are asked together and ask one another, each on a thread of its own, do not wait for ever."""
-    tools: dict[str, AgentTool] = {}
-
-    async def main() -> list[ToolResult]:
-        begun = asyncio.Barrier(len(names))
-
-        async def run(name: str, text: str, context: Context) -> str:
-            if text != "first":
-                return f"{name} knows"
-            await begun.wait()
-            other = names[(names.index(name) + 1) % len(names)]
-            return (await tools[other].invoke(question(other, "second"))).text
-
-        for name in names:
-            threads = {"thread": lambda context, name=name: f"thread of {name}"}
-            tools[name] = AgentTool(name, name, "d", runner=run, **threads)
-        calls = [question(name, "first", name) for name in names]
-        answers = await Toolset(tools.values()).call_all(calls)
-        again = await Toolset(tools.values()).call_all([question(n, "again") for n in names])
-        assert [answer.text for answer in again] == [f"{name} knows" for name in names]
-        return answers
-
-    texts = [answer.text for answer in asyncio.run(asyncio.wait_for(main(), 20))]
-    assert sum("own conversation" in text for text in texts) == 1
-    assert sum(text.endswith("knows") for text in texts) == len(names) - 1
-
-
 def test_a_wait_for_a_thread_that_is_cancelled_is_forgotten() -> None:
     """A call that no longer waits for a conversation refuses nobody."""
     tools: dict[str, AgentTool] = {}
@@ -449,6 +420,47 @@ def test_agent_that_asks_itself_on_its_own_thread() -> None:
 
     assert ask(tool).text == "done"
     assert inner[0].is_error and "own conversation" in inner[0].text
+
+
+def test_a_sync_agent_that_asks_itself_on_its_own_thread() -> None:
+    """`call_sync` runs on another event loop, and the conversation is the same."""
+    inner: list[ToolResult] = []
+
+    def runner(agent: Any, text: str, context: Context) -> str:
+        inner.append(Toolset([tool]).call_sync(question("expert", "again"), context))
+        return "done"
+
+    tool = expert(runner=runner, thread=lambda context: "talk")
+
+    assert ask(tool).text == "done"
+    assert inner[0].is_error and "own conversation" in inner[0].text
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_agents_that_ask_each_other_in_one_turn(count: int) -> None:
+    """Each has a conversation, and asks the next one, which waits for it. One of them gets an error instead."""
+
+    async def turn() -> list[ToolResult]:
+        all_asked = asyncio.Barrier(count)
+
+        async def runner(number: int, text: str, context: Context) -> str:
+            if text == "in turn":
+                return f"{number}"
+            await all_asked.wait()
+            following = f"agent{(number + 1) % count}"
+            return (await tools.call(question(following, "in turn"), context)).text
+
+        def agent(number: int) -> AgentTool:
+            thread = f"talk {number}"
+            return AgentTool(number, f"agent{number}", "d", runner=runner, thread=lambda _: thread)
+
+        tools = Toolset(map(agent, range(count)))
+        work = tools.call_all([question(name, "first") for name in tools])
+        return await asyncio.wait_for(work, 60)  # It would never end.
+
+    texts = [result.text for result in asyncio.run(turn())]
+    assert sum("own conversation" in text for text in texts) == 1
+    assert sum(text.isdigit() for text in texts) == count - 1
 
 
 def test_agents_that_call_each_other_end() -> None:

@@ -155,6 +155,9 @@ def test_without_a_terminal():
     """Where nobody can be asked the answer is no."""
     assert approve(request(a=1)).approved is False
     assert "Nobody was asked" in approve(request(a="x" * 20_000)).reason
+    places = {f"/a/{n}": ["fetch"] for n in range(500)}
+    many = ApprovalRequest.of("t", "d", {"a": [""] * 500}, "c", places)
+    assert "Nobody was asked: the arguments" in approve(many).reason
 
 
 def test_editing():

@@ -24,10 +24,12 @@ from weakref import WeakKeyDictionary
 
 from pydantic_core import from_json
 
+from functool.binding.engine import bounded_work
 from functool.binding.json_text import MAX_DEPTH, shown_name
 from functool.binding.problems import path_text
 from functool.binding.watched_shapes import LONGEST, Limits, Shape, Shapes, fits_text, fits_value
 from functool.errors import ArgumentError
+from functool.schema.shapes import values_of
 
 T = TypeVar("T")
 _Reading: TypeAlias = Generator[None, str, T]
@@ -49,6 +51,9 @@ _BARE_PART = re.compile(
     r"-?((0|[1-9]\d*)((\.\d*)?|(\.\d+)?[eE][+-]?\d*))?|t(r(ue?)?)?|f(a(l(se?)?)?)?|n(u(ll?)?)?",
     re.ASCII,
 )
+
+_AT_ONCE = 50_000
+"""How many values are read at one `feed`. The rest of the text waits for the next one."""
 
 
 def _is_nested(closers: list[str]) -> bool:
@@ -75,9 +80,14 @@ class Watch:
         next(self._reading, None)
 
     def feed(self, text: str) -> ArgumentError | None:
-        """Read the next piece. Return an error if the arguments can no longer become valid."""
+        """Read the next piece. Return an error if the arguments can no longer become valid.
+
+        Of a piece with tens of thousands of values the rest is read with the next pieces, so that
+        it cannot hold the event loop.
+        """
         try:
-            self._reading.send(text)
+            with bounded_work():
+                self._reading.send(text)
         except ArgumentError as error:
             self._error = error
         except Exception:
@@ -99,6 +109,7 @@ class _Reader:
         self._bytes = 0
         self._text, self._at = "", 0  # The end of the text so far, and how much of it was read.
         self._before = 0  # How many characters stand before that end.
+        self._left = _AT_ONCE
         # The brackets that close the open objects and lists, and the current name or index in each.
         self._closers: list[str] = []
         self._steps: list[Any] = []
@@ -119,7 +130,7 @@ class _Reader:
         """Wait for the next piece."""
         piece = yield
         self._pieces.append(piece)
-        self._before += self._at
+        self._before, self._left = self._before + self._at, _AT_ONCE
         self._text, self._at = self._text[self._at :] + piece, 0
         self._bytes += len(piece.encode(errors="surrogatepass"))
         if self._limit is not None and self._bytes > self._limit:
@@ -146,6 +157,9 @@ class _Reader:
         if kind not in shape:
             self._suspect(_REST.get(mark, ""), self._closers)
         limits = shape.get(kind, {})
+        self._left -= 1 + len(values_of(limits) or ()) // 200  # A text is compared with each.
+        if self._left < 0:
+            yield from self._more()
         if kind == "string":
             yield from self._string(limits)
         elif mark in "{[":

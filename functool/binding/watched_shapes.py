@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import reduce
 from typing import Any, TypeAlias
 
-from functool.binding.engine import bounded_work, matches
+from functool.binding.engine import matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
 from functool.schema.rewrite import choices_of
 from functool.schema.shapes import NAMES, TooMuchWork, values_of
@@ -53,7 +53,7 @@ def fits_text(limits: Limits, text: str, complete: bool) -> bool:
     if not complete:
         return any(isinstance(known, str) and known.startswith(text) for known in texts)
     pattern = limits.get("pattern")
-    with suppress(TooMuchWork), bounded_work():
+    with suppress(TooMuchWork):
         return text in texts and not (isinstance(pattern, str) and matches(pattern, text) is False)
     return True
 

@@ -22,9 +22,10 @@ from functool import (
     Toolset,
 )
 from functool.approval import definition_of, same_json
+from functool.executors import in_thread
 
 Outcome = dict[str, Any]
-"""The outcome of one inner call, as JSON. See `code_run.outcome_of`."""
+"""The outcome of one inner call, as JSON. See `code_outcome.outcome_of`."""
 
 _STATE = "functool.code_mode"
 
@@ -42,8 +43,8 @@ class JournalLike(Protocol):
     def once(self, tools: Any, run: str) -> Any:
         """Return tools whose calls take effect at most once."""
 
-    def calls(self, *, run: str | None = None) -> Sequence[Any]:
-        """Return the recorded calls of a run."""
+    def calls_of(self, run: str, call_id: str) -> Sequence[Any]:
+        """Return the recorded calls with this id, and those inside of them."""
         ...
 
     async def note(
@@ -197,12 +198,12 @@ class JournalRecord:
             )
         if head["opened"] != mine["opened"]:  # The record was begun before.
             self.started = head["started"]
-            self._read()
+            await in_thread(self._read)  # Large results take seconds to read.
         return self
 
     def _read(self) -> None:
         mine = f"{self._call_id}/"
-        for entry in self._journal.calls(run=self._run):
+        for entry in self._journal.calls_of(self._run, self._call_id):
             if not entry.call_id.startswith(mine) or entry.state != "done":
                 continue
             # The ids of other calls may also begin with this id.

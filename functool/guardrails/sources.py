@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from functool.approval import same_json
-from functool.call import ToolCall, ToolResult, metadata_of, to_json
+from functool.call import ToolCall, ToolResult, ToolSchema, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
@@ -112,11 +112,10 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 def _check(arguments: tuple[str, ...], wrote: Any) -> None:
     if not all(isinstance(name, str) and name for name in arguments):
         raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
-    if wrote is None:
-        return
-    if not callable(wrote):
+    if wrote is not None and not callable(wrote):
         raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
-    wanted_results.add(_RETURNED)
+    if wrote is not None:
+        wanted_results.add(_RETURNED)
 
 
 def _unknown_places(
@@ -127,9 +126,9 @@ def _unknown_places(
     is_known: Callable[[str], bool],
 ) -> list[str]:
     """Return the places without a label of the values that are not known: at most 50 and `top`."""
-    found = (place for place, item in _leaves(value, top, named) if not is_known(_text(item)))
-    bare = (place for place in found if not _is_labelled(place, labels))
-    places = [*islice(bare, _NAMED + 1)]
+    bare = (part for part in _leaves(value, top, named) if not _is_labelled(part[0], labels))
+    found = (place for place, item in bare if not is_known(_text(item)))
+    places = [*islice(found, _NAMED + 1)]
     # A person cannot read more, so the whole is blamed.
     return [*places[:_NAMED], top] if len(places) > _NAMED else places
 
@@ -149,8 +148,8 @@ def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
         data = json.loads(to_json(data))
     sent = {_text(value) for _, value in _leaves(call.arguments, "")}
     texts = (_text(value) for _, value in _leaves(data, ""))
-    new = dict.fromkeys(text for text in texts if len(text) <= _SHORT and text not in sent)
-    known.update([*new][: _MOST - len(known)])
+    new = (t for t in texts if len(t) <= _SHORT and t not in sent and t not in known)
+    known.update(islice(new, _MOST - len(known)))
 
 
 def has_sources(call: ToolCall) -> bool:
@@ -159,18 +158,21 @@ def has_sources(call: ToolCall) -> bool:
     return isinstance(metadata, Mapping) and isinstance(metadata.get("sources"), Mapping)
 
 
-def placed(call: ToolCall, names: Mapping[str, str], known: Collection[str]) -> dict[str, Any]:
+def placed(call: ToolCall, names: Mapping[str, str], schema: ToolSchema) -> dict[str, Any]:
     """Return the metadata of a call with its labels at the places of the canonical arguments.
 
     A label of an alias moves to the parameter, and one whose place nobody knows, such as a place in
     the strict form, to the whole call. `names` maps the names that were sent to those of the
-    parameters, and `known` are the names in the schema: an argument with null may be left out.
+    parameters. An argument in the schema may be missing there: with null it is left out.
     """
     found: dict[str, Any] = {}
+    known = schema.plain.get("properties", ())
+    # A name that only the strict form has is not that of an argument.
+    own = {*names.values()} - (schema.parameters.get("properties", {}).keys() - known)
     for place, labels in call.metadata["sources"].items():
         head = str(place)[1:].partition("/")[0]
         name = head.replace("~1", "/").replace("~0", "~")
-        at = {names.get(name, name), name} & {*names.values()} if place else ()
+        at = {names.get(name, name), name} & own if place else ()
         there = {f"/{_escaped(each)}{place[1 + len(head) :]}" for each in at}
         for each in there or [place if name in known else ""]:
             found[each] = [*dict.fromkeys((*found.get(each, ()), *labels))]

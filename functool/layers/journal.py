@@ -198,6 +198,14 @@ class Journal:
         entries = [self._shown(row) for row in self._store.rows(run)]
         return [entry for entry in entries if state in (None, entry.state)]
 
+    def calls_of(self, run: str, call_id: str) -> list[JournalEntry]:
+        """Return the recorded calls with one id, and those inside of them, in order.
+
+        The id of a call inside of another begins with the other's id and a slash. This reads only
+        these calls of the run.
+        """
+        return [self._shown(row) for row in self._store.rows(run, call_id)]
+
     def settle(self, key: str, result: ToolResult) -> None:
         """Record the result of an unknown call, after somebody has found it out.
 

@@ -831,6 +831,19 @@ def test_entries_say_all_there_is(journal):
         journal.calls(state="lost")
 
 
+def test_the_calls_inside_of_one_call(journal):
+    """`calls_of` returns the call with an id and those inside of it, and no other call of the run."""
+    pay, _ = counted()
+    for run, id in [
+        *(("r", id) for id in ("c", "c/1", "cc/1", "c/1/2", "c%", "1/c")),
+        ("s", "c/3"),
+    ]:
+        call(journal.once(pay, run=run), {"amount": 2}, id=id)
+
+    assert [entry.call_id for entry in journal.calls_of("r", "c")] == ["c", "c/1", "c/1/2"]
+    assert [entry.call_id for entry in journal.calls_of("r", "c%")] == ["c%"]
+
+
 def unknown(journal, id="1"):
     """Leave an unknown call behind; return its tool and its effects."""
     effects = []
