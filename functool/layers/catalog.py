@@ -281,7 +281,7 @@ class CallTool(WrapperTool):
         self._tools = tools
         self._catalog = catalog
         self._funcs: tuple[Any, ...] = ()
-        self._wrapped: dict[str, Tool] = {}
+        self._made: dict[str, list[Any]] = {}
 
     @property
     def requires_approval(self) -> bool:
@@ -295,7 +295,7 @@ class CallTool(WrapperTool):
     def around(self: T, func: Any) -> T:
         """Return a copy that wraps `func` around the bodies of the tools that it calls."""
         twin = super().around(func)
-        twin._funcs, twin._wrapped = (*self._funcs, func), {}
+        twin._funcs, twin._made = (*self._funcs, func), {}
         return twin
 
     def reached(self, call: ToolCall, context: Context[Any] | None = None) -> tuple[Tool, ToolCall]:
@@ -323,12 +323,11 @@ class CallTool(WrapperTool):
         tool, inner = self.reached(call, context)
         if not tool.is_enabled(context):
             raise ToolDisabledError.of(tool.name)
-        if self._funcs and tool.name not in self._wrapped:
-            wrapped = tool
-            for func in self._funcs:
-                wrapped = wrapped.around(for_tool(func, wrapped))
-            self._wrapped[tool.name] = wrapped
-        return await self._wrapped.get(tool.name, tool).invoke(inner, context)
+        if tool.name not in self._made:
+            self._made[tool.name] = [for_tool(func, tool) for func in self._funcs]
+        for func in self._made[tool.name]:
+            tool = tool.around(func)
+        return await tool.invoke(inner, context)
 
 
 def _listed(tools: Tool | Iterable[Tool]) -> list[Tool]:

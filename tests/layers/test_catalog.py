@@ -585,6 +585,11 @@ def test_layers_around_call_tool_reach_the_tools():
     assert call(around_it, "call_tool", outer).value == {"n": 1}
     assert order == ["guardrail", ("inner", "inner", {"n": 1})]
     order.clear()
+    inner.add_input_guardrails([lambda call, context: order.append("added later")])
+    assert call(around_it, "call_tool", outer).success
+    assert order == ["guardrail", "added later", ("inner", "inner", {"n": 1})]
+    order.clear()
+    inner.input_guardrails.pop()
     assert call(Toolset([call_tool]), "call_tool", outer).success
     assert order == ["guardrail"]
 
