@@ -114,6 +114,43 @@ def test_labels_from_before_an_approval_are_on_the_answer(bridge: Any) -> None:
     assert {*context.state} == {"functool.agent:clerk"}
 
 
+def test_a_call_that_ends_while_a_person_is_asked_goes_on_later(bridge: Any) -> None:
+    """If the outer call is cancelled while an approver decides, the same call goes on there, and nothing runs twice."""
+    looked: list[int] = []
+    paid: list[int] = []
+
+    @FunctionTool
+    async def look() -> str:
+        """Look."""
+        looked.append(1)
+        return "seen"
+
+    turns = [("i1", "look", {})], [("i2", "pay", {"amount": 1})], "done"
+    agent, thread = bridge.threaded([bridge.export(look), bridge.export(paying(paid))], *turns)
+    tool = AgentTool(agent, "clerk", "d", runner=bridge.runner, thread=lambda context: thread)
+
+    async def main() -> Any:
+        asked = asyncio.Event()
+
+        async def think(request: ApprovalRequest) -> bool:
+            asked.set()
+            await asyncio.Event().wait()
+            return False
+
+        context = Context(approver=think)
+        call = ToolCall(name="clerk", arguments={"input": "go"}, id="c1")
+        task = asyncio.ensure_future(tool.invoke(call, context))
+        await asked.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        context.approver = lambda request: True
+        return await tool.invoke(call, context)
+
+    assert asyncio.run(main()).text == "done"
+    assert (looked, paid) == ([1], [1])
+
+
 def test_what_another_guardrail_made_of_a_call_runs_only_if_a_person_saw_it(bridge: Any) -> None:
     """A person agrees to the arguments that were shown. Where a framework shows those of the model, changed ones do not run."""
     paid: list[int] = []
