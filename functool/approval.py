@@ -106,8 +106,9 @@ class Grant:
 
     `definition` is the SHA-256 of the tool's name, description and parameters, so a changed tool
     needs a new grant. A call must have exactly the values in `arguments`. The arguments named in
-    `free` may have any value. Every other argument must have its default. The names are those of
-    `ApprovalRequest.arguments`. `uses` is the number of calls left. `expires_at` is in seconds
+    `free` may have any value that no untrusted tool wrote: a call whose label stands there, or for
+    the whole call, is not covered. Every other argument must have its default. The names are those
+    of `ApprovalRequest.arguments`. `uses` is the number of calls left. `expires_at` is in seconds
     since the epoch, or None. The JSON form has these names as keys and is not signed.
     """
 
@@ -145,7 +146,7 @@ class Grant:
         Args:
             tool: The tool. If its definition changes later, the grant no longer covers its calls.
             arguments: JSON values that a call must have exactly.
-            free: Names of arguments that may have any value.
+            free: Names of arguments that may have any value, unless an untrusted tool wrote it.
             uses: How many calls the grant covers.
             expires_at: When the grant ends, in seconds since the epoch; None is never.
 
@@ -183,6 +184,9 @@ class Grant:
         """Whether the grant covers the call of `request`, whose tool has these defaults."""
         if not self.is_open or (self.tool, self.definition) != (request.tool, request.definition):
             return False
+        labelled = {place[:1] + place[1:].partition("/")[0] for place in request.sources}
+        if self.free and labelled & {"", *(f"/{escaped(name)}" for name in self.free)}:
+            return False
         sent, wanted = request.arguments, {**defaults, **self.arguments}
         names = (sent.keys() | self.arguments.keys()) - set(self.free)
         return all(n in sent and n in wanted and same_json(sent[n], wanted[n]) for n in names)
@@ -201,6 +205,11 @@ class Grant:
         others = {"arguments": dict, "free": list, "uses": int, "expires_at": object}
         data = _read(text, "a grant", {}, dict.fromkeys(cls.__slots__, str) | others)
         return cls(**{**data, "free": tuple(data["free"])})
+
+
+def escaped(name: str) -> str:
+    """Return a name as a JSON pointer writes it."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def definition_of(schema: Any) -> str:

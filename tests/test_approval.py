@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functool import ApprovalRequest, FunctionTool
+from functool import ApprovalRequest, FunctionTool, SchemaTool
 from functool.approval import Grant
 
 SOURCES = {"/to": ["read_mail"], "/items/0": ["search", "fetch"]}
@@ -181,6 +181,35 @@ def test_covers_law(named, sent, free):
         return True
 
     assert grant.covers(asked, DEFAULTS) == all(map(fits, NAMES))
+
+
+@pytest.mark.parametrize(
+    ("place", "covered"),
+    [
+        ("/to", False),
+        ("/to/0", False),
+        ("", False),
+        ("/a~1b", False),
+        ("/~0", False),
+        ("/body", True),
+        ("/top", True),
+        ("/a", True),
+    ],
+)
+def test_a_free_argument_is_not_free_for_an_untrusted_tool(place, covered):
+    """A person who lets an argument be anything trusts the model to write it, not a web page."""
+    schema = {"properties": {name: {} for name in ("to", "body", "top", "a/b", "a", "~")}}
+    tool = SchemaTool("send", "Send a mail.", schema, print)
+    named = {"body": "hi", "top": 1, "a": 2}
+    sent = {**named, "to": ["ada"], "a/b": 1, "~": 1}
+
+    def covers(arguments, **options):
+        grant = Grant.of(tool, arguments, **options)
+        asked = ApprovalRequest.of("send", grant.definition, sent, "c1", {place: ["read_mail"]})
+        return grant.covers(asked, {})
+
+    assert covers(named, free=("to", "a/b", "~")) is covered
+    assert covers(sent), "a person has seen the value"
 
 
 def test_what_ends_a_grant():

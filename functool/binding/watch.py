@@ -72,9 +72,7 @@ class Watch:
     complete arguments. `limit` is the maximum number of bytes.
     """
 
-    def __init__(
-        self, shapes: Shapes | None, ask: Callable[[str], Any], limit: int | None = None
-    ) -> None:
+    def __init__(self, shapes: Shapes | None, ask: Callable[[str], Any], limit: int | None) -> None:
         self._error: ArgumentError | None = None
         self._reading = _no_reading() if shapes is None else _Reader(shapes, ask, limit).read()
         next(self._reading, None)

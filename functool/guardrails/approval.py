@@ -124,6 +124,7 @@ async def _decision(request: ApprovalRequest, context: Context[Any]) -> tuple[De
             given = type(answer).__name__
             raise TypeError(f"the approver returned {given}, expected bool or Decision")
     if decision is None:
+        context.give_back()
         raise ApprovalRequired.of(request)
     return decision, None
 

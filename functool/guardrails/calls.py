@@ -30,7 +30,7 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
 
     def block(call: ToolCall, context: Context[Any]) -> None:
         arguments = arguments_of(call, context, [] if argument is None else [argument])
-        for text in _texts(arguments if argument is None else arguments.get(argument)):
+        for text in _texts(arguments if argument is None else [*arguments.values()]):
             if any(pattern.search(text) for pattern in compiled):
                 what = f"argument {argument!r}" if argument else "call"
                 raise GuardrailError(f"Blocked: the {what} matches a blocked pattern.")

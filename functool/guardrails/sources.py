@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from functool.approval import same_json
+from functool.approval import escaped, same_json
 from functool.call import ToolCall, ToolResult, ToolSchema, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
@@ -64,13 +64,12 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
     async def untrusted(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
         """Return the sources of each untrusted value, by its JSON pointer."""
         given = arguments_of(call, context, arguments)
-        names = [name for name in arguments or given if name in given]
         labels = _labels(call)
-        places = {f"/{_escaped(name)}" for name in names}
+        places = {f"/{escaped(name)}" for name in given}
         suspect = {
             place: sources
             for place, sources in labels.items()
-            if names and (not place or f"/{place[1:].partition('/')[0]}" in places)
+            if given and (not place or f"/{place[1:].partition('/')[0]}" in places)
         }
         if wrote is None:
             return suspect
@@ -78,9 +77,11 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         texts = [answer] if isinstance(answer, str) else [str(text) for text in answer]
         known = context.state.get(_RETURNED, ())
         is_known = cache(lambda text: _is_known(text, texts, known))
-        named = set(property_names(context.schema.plain)) if context.schema else set()
-        for name in names:
-            unknown = _unknown_places(given[name], f"/{_escaped(name)}", named, labels, is_known)
+        plain = context.schema.plain if context.schema else {}
+        is_open = plain.get("additionalProperties") is not False
+        named = {*property_names(plain), *(arguments if is_open else given)}
+        for item in given.items():
+            unknown = _unknown_places(item, named, labels, is_known)
             suspect |= {place: [MODEL] for place in unknown}
         return suspect
 
@@ -119,18 +120,21 @@ def _check(arguments: tuple[str, ...], wrote: Any) -> None:
 
 
 def _unknown_places(
-    value: Any,
-    top: str,
+    argument: tuple[str, Any],
     named: Collection[str],
     labels: Collection[str],
     is_known: Callable[[str], bool],
 ) -> list[str]:
-    """Return the places without a label of the values that are not known: at most 50 and `top`."""
-    bare = (part for part in _leaves(value, top, named) if not _is_labelled(part[0], labels))
+    """Return the places without a label of the values that are not known: at most 50 and the top.
+
+    The name of an argument is such a value as well, unless it is `named`.
+    """
+    leaves = _leaves(dict([argument]), "", named)
+    bare = (part for part in leaves if not _is_labelled(part[0], labels))
     found = (place for place, item in bare if not is_known(_text(item)))
     places = [*islice(found, _NAMED + 1)]
     # A person cannot read more, so the whole is blamed.
-    return [*places[:_NAMED], top] if len(places) > _NAMED else places
+    return [*places[:_NAMED], f"/{escaped(argument[0])}"] if len(places) > _NAMED else places
 
 
 def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
@@ -173,7 +177,7 @@ def placed(call: ToolCall, names: Mapping[str, str], schema: ToolSchema) -> dict
         head = str(place)[1:].partition("/")[0]
         name = head.replace("~1", "/").replace("~0", "~")
         at = {names.get(name, name), name} & own if place else ()
-        there = {f"/{_escaped(each)}{place[1 + len(head) :]}" for each in at}
+        there = {f"/{escaped(each)}{place[1 + len(head) :]}" for each in at}
         for each in there or [place if name in known else ""]:
             found[each] = [*dict.fromkeys((*found.get(each, ()), *labels))]
     return {**call.metadata, "sources": found}
@@ -198,20 +202,14 @@ def _is_labelled(place: str, labels: Collection[str]) -> bool:
     return place in labels
 
 
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def _leaves(
-    value: Any, at: str, named: Collection[str] = (), depth: int = 0
-) -> Iterator[tuple[str, Any]]:
+def _leaves(value: Any, at: str, named: Collection[str] = (), depth: int = 0) -> Iterator[Any]:
     """Yield each text and number in a value, with its JSON pointer.
 
     The keys of objects are texts as well, except those that the schema has `named`.
     """
     if isinstance(value, Mapping) and depth < 100:
         for key, item in value.items():
-            place = f"{at}/{_escaped(str(key))}"
+            place = f"{at}/{escaped(str(key))}"
             if key not in named:
                 yield place, key
             yield from _leaves(item, place, named, depth + 1)

@@ -42,11 +42,6 @@ UNKNOWN_TYPE = "application/octet-stream"
 WRAPS = "functool/wraps"
 """In the `_meta` of a definition. It says that `result` in the structured content is the value."""
 UNUSABLE = "functool/unusable"
-NO_FIT = "The server's structured answer does not fit the schema it promised."
-UNCHECKED = (
-    "The server's structured answer has too many or too deeply nested values to check whether it"
-    " fits the schema it promised."
-)
 
 
 def pin(definition: types.Tool) -> str:
@@ -191,7 +186,9 @@ def answer_check(definition: types.Tool) -> Check | None:
         "properties": {"answer": {"$id": "urn:answer", **schema}},
         "required": ["answer"],
     }
-    tool = SchemaTool("answer", "", parameters, lambda given: None, max_argument_bytes=None)
+    # The transport has limited the answer already.
+    handler = dict[str, Any].copy  # It is never called.
+    tool = SchemaTool("answer", "", parameters, handler, max_argument_bytes=None)
     return Check(tool, _is_wrapped(definition))
 
 
@@ -215,11 +212,13 @@ async def result(answer: types.CallToolResult, check: Check | None) -> ToolResul
         value = texts[0] if len(texts) == len(output) == 1 else output or None
     elif check is not None:
         try:
-            # In a thread, because a large answer takes more than a second.
+            # In a thread, because a large answer takes half a second.
             await in_thread(check.tool.bind, {"answer": value})
         except ArgumentError as error:
-            # A problem without a path is of the check, and not of a value.
-            text = NO_FIT if error.problems[0].get("path") else UNCHECKED
+            # A problem without a path belongs to the whole: the check takes too much work.
+            fits = not any(problem["path"] for problem in error.problems)
+            does_not = "takes too much work to check against" if fits else "does not fit"
+            text = f"The server's structured answer {does_not} the schema it promised."
             return ToolResult.failed(text, output=output, metadata=metadata)
         if check.is_wrapped:
             value = value["result"]

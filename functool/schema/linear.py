@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import groupby
+from re import Pattern
 from typing import Any
 
+from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator, core_schema, to_json
 
-from functool.schema.readings import counted
+from functool.schema.readings import count_pattern, counted
 from functool.schema.rewrite import MAPPINGS, choices_of, inside
 
 _FEW = 1_000
@@ -30,7 +32,7 @@ _FIELDS = ("model-fields", "dataclass-args", "typed-dict")
 
 
 def linear(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None) -> Any:
-    """Return a copy of a core schema that differs from pydantic's in three ways, at every depth.
+    """Return a copy of a core schema that differs from pydantic's in four ways, at every depth.
 
     - Of a union's classes that are told apart by a constant of their own, only the right one is
       tried. pydantic tries all, so a recursive union would double the work at each level.
@@ -38,6 +40,7 @@ def linear(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None)
       A model can write such numbers, and Python would take the square of their number.
     - What stays a recursive union without tags counts how often it is read; `brief` is for
       `counted`.
+    - What becomes an `re.Pattern` is counted, because some patterns take long to compile.
     """
     kind = core.get("type")
     if len(core) == 1 and kind not in _HASHED:
@@ -46,6 +49,8 @@ def linear(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None)
         definitions = {part["ref"]: part for part in core.get("definitions", ())}
     known = definitions
     made = inside(core, lambda part: linear(part, brief, known))
+    if kind == "function-plain" and core["function"]["function"] in _pattern_validators():
+        return core_schema.no_info_before_validator_function(count_pattern, made)
     if kind == "union":
         is_smart = core.get("mode", "smart") == "smart"
         return counted(_with_tags(made, known) if is_smart else made, known, brief)
@@ -66,6 +71,13 @@ def linear(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None)
         custom_error_message="a list in which few items are hashed alike",
     )
     return {**guarded, **named}
+
+
+@cache
+def _pattern_validators() -> list[Any]:
+    """Return the functions with which pydantic compiles a text for `re`."""
+    cores: list[Any] = [TypeAdapter(kind).core_schema for kind in (Pattern, Pattern[str])]
+    return [core["function"]["function"] for core in cores]
 
 
 def _with_tags(union: Any, definitions: Mapping[str, Any]) -> Any:

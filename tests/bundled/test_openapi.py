@@ -22,7 +22,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from functool import DefinitionError, ImageContent, ToolCall
+from functool import DefinitionError, ImageContent, ToolCall, ToolResult
 from functool.bundled import openapi, openapi_operation, openapi_wire
 from functool.bundled.openapi import OpenAPITool, openapi_tools, pin
 from functool.bundled.openapi_document import read
@@ -879,6 +879,25 @@ def test_an_answer_is_decoded_beside_the_event_loop(monkeypatch):
     result = call_through(client, document(get()), base_url="https://api.example.com")
 
     assert result.value == "decoded"
+    assert threads and threading.main_thread() not in threads
+
+
+def test_the_text_of_an_answer_is_written_beside_the_event_loop(monkeypatch):
+    """The JSON that the model reads is written in another thread, because a large one takes a second."""
+    threads = []
+
+    class Watched(ToolResult):
+        @classmethod
+        def of(cls, value, **options):
+            threads.append(threading.current_thread())
+            return ToolResult.of(value, **options)
+
+    monkeypatch.setattr(openapi, "ToolResult", Watched)
+    answer = httpx2.Response(200, json={"a": 1})
+    client = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda request: answer))
+    result = call_through(client, document(get()), base_url="https://api.example.com")
+
+    assert result.value == {"a": 1}
     assert threads and threading.main_thread() not in threads
 
 
