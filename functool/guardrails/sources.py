@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -31,6 +32,10 @@ _NAMED = 50
 
 SHOWS_OTHERS = "functool.trusted_only:shows others"
 """A key in the notes of a call whose result shows what other people wrote about their tools."""
+
+# For each agent that runs around this code, the labels of its call. An agent's framework calls
+# tools without the context of the agent's own call.
+agents: ContextVar[tuple[list[str], ...]] = ContextVar("functool_agents", default=())
 
 wanted_results: set[str] = set()
 """Not empty once a guardrail needs the results of trusted tools. Then the road calls `remember`."""
