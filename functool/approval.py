@@ -92,7 +92,7 @@ class ApprovalRequest:
         """
         kinds = dict.fromkeys(cls.__slots__, str) | {"arguments": dict, "sources": dict}
         data = _read(text, "an approval request", {"sources": {}}, kinds)
-        if not all(_is_texts(names) for names in data["sources"].values()):
+        if not all(is_texts(names) for names in data["sources"].values()):
             raise ValueError("not an approval request: `sources` must hold lists of tool names")
         return cls(**data)
 
@@ -125,7 +125,7 @@ class Grant:
         expiry = self.expires_at
         if type(self.uses) is not int or self.uses < 0:
             raise ValueError(f"uses must be a positive int, not {self.uses!r}")
-        if not _is_texts(self.free):
+        if not is_texts(self.free):
             raise ValueError(f"free must be a list of argument names, not {self.free!r}")
         if expiry is not None and not (type(expiry) in (int, float) and math.isfinite(expiry)):
             raise ValueError(f"expires_at must be seconds since the epoch or None, not {expiry!r}")
@@ -257,7 +257,8 @@ def _read(text: str, what: str, extra: dict[str, Any], kinds: Mapping[str, type]
     return data
 
 
-def _is_texts(value: Any) -> bool:
+def is_texts(value: Any) -> bool:
+    """Whether a value is a list of texts."""
     return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
 
 
