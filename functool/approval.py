@@ -153,15 +153,15 @@ class Grant:
 
         Raises:
             TypeError: `tool` is not a tool, or `arguments` is not a mapping.
-            ValueError: The arguments are not JSON, an argument is both given and free, or another
-                value is invalid.
+            ValueError: The arguments are not JSON, the tool has no argument of a name, an argument
+                is both given and free, or another value is invalid.
         """
         schema: Any = getattr(tool, "schema", None)
         if not isinstance(getattr(schema, "parameters", None), dict):
             raise TypeError(f"a grant is for a tool, not for {type(tool).__name__}")
         if uses == 0:  # The constructor allows 0, for a grant that is used up.
             raise ValueError("uses must be a positive int, not 0")
-        return cls(
+        grant = cls(
             tool=schema.name,
             definition=definition_of(schema),
             arguments=json_copy(arguments),
@@ -169,6 +169,13 @@ class Grant:
             uses=uses,
             expires_at=expires_at,
         )
+        known = schema.plain.get("properties", {})
+        sent = tool.sent_form(dict.fromkeys([*grant.arguments, *grant.free]))  # Without aliases.
+        if schema.plain.get("additionalProperties") is False and (
+            new := sorted(sent.keys() - known)
+        ):
+            raise ValueError(f"unknown argument {', '.join(new)}; known: {', '.join(known)}")
+        return grant
 
     @classmethod
     def check(cls, given: Any) -> None:
@@ -206,6 +213,11 @@ class Grant:
         others = {"arguments": dict, "free": list, "uses": int, "expires_at": object}
         data = _read(text, "a grant", {}, dict.fromkeys(cls.__slots__, str) | others)
         return cls(**{**data, "free": tuple(data["free"])})
+
+
+def asked(schema: Any, arguments: Mapping[str, Any], id: str, sources: Any) -> ApprovalRequest:
+    """Return the request for a call of the tool with this schema."""
+    return ApprovalRequest.of(schema.name, definition_of(schema), arguments, id, sources)
 
 
 def escaped(name: str) -> str:

@@ -102,7 +102,6 @@ class _Reader:
         self._bytes = 0
         self._text, self._at = "", 0  # The end of the text so far, and how much of it was read.
         self._before = 0  # How many characters stand before that end.
-        self._left = _AT_ONCE
         # The brackets that close the open objects and lists, and the current name or index in each.
         self._closers: list[str] = []
         self._steps: list[Any] = []
