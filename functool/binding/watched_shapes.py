@@ -71,8 +71,7 @@ def _items(limits: Limits) -> Any:
 
 
 def _others(limits: Limits) -> Any:
-    unsure = limits.get("patternProperties")
-    return UNSET if unsure else limits.get("additionalProperties", UNSET)
+    return UNSET if limits.get("patternProperties") else limits.get("additionalProperties", UNSET)
 
 
 def either(one: Shape, other: Shape) -> Shape:
