@@ -7,6 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from itertools import chain
 from math import inf
 from typing import Any
 from weakref import WeakValueDictionary
@@ -17,10 +18,10 @@ from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline
 from functool.generators import exhaust_async
 from functool.guardrails.asking import callables
+from functool.guardrails.sources import agents, has_sources
 from functool.schema.callables import at_caller, run_kind
 from functool.schema.subset import closed
 from functool.tool import Tool
-from functool.trip import agents
 
 MAX_DEPTH = 8
 """How deeply agents may call one another before a call is refused."""
@@ -98,11 +99,19 @@ class AgentTool(Tool):
         text = call.arguments[self._arg_name]
         thread = None if self._thread is None else await inline(self._thread, context)
         running = agents.set((*agents.get(), context.inner_sources))
+        if has_sources(call):
+            context.add_sources(chain.from_iterable(call.metadata["sources"].values()))
+        # An agent with a thread remembers what it has read, so its later answers have those labels.
+        remembered = f"functool.agent:{self.name}"
         try:
             async with _take_turn(self.agent, thread):
+                if thread is not None:
+                    context.add_sources(context.state.get(remembered, ()))
                 outcome = await self._run_agent(text, context.view(thread=thread))
         finally:
             agents.reset(running)
+            if thread is not None and context.inner_sources:
+                context.state[remembered] = [*dict.fromkeys(context.inner_sources)]
         return await self._result_of_run(outcome)
 
     async def _run_agent(self, text: str, context: Context[Any]) -> Any:

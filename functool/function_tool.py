@@ -8,19 +8,9 @@ from contextlib import suppress
 from copy import deepcopy
 from inspect import isawaitable, isclass
 from types import AsyncGeneratorType, FrameType, GeneratorType, MethodType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Generic,
-    NamedTuple,
-    ParamSpec,
-    Self,
-    TypeVar,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, overload
 
-from typing_extensions import Unpack
+from typing_extensions import TypeVar, Unpack
 
 from functool.binding.door import Binder, LateBinder
 from functool.binding.functions import FunctionBinder
@@ -170,9 +160,7 @@ class FunctionTool(Tool, Generic[P, R]):
             self._published, codec = self._publish(parts)
         self._binder = FunctionBinder(parts, codec, self.max_argument_bytes)
         own = has_own_signature(self.func)
-        self._makers = [
-            (p.name, maker) for p in parts.parameters if (maker := _maker(p, own)) is not None
-        ]
+        self._makers = [(p.name, m) for p in parts.parameters if (m := _maker(p, own)) is not None]
         # The fast path: such an async function is called directly with the bound values.
         plain = not (self._overridden or self._makers or parts.positional or parts.hidden)
         if plain and self._executor is None and run_kind(self.func) == "coroutine":

@@ -91,7 +91,7 @@ class WrapperTool(Tool):
         """
         if type(self).run is WrapperTool.run:
             return self.tool.watch()
-        return Watch(None, self.tool.bind)
+        return Watch(None, self.tool.bind, None)
 
     def _all_output_guardrails(self) -> list[OutputGuardrail]:
         return [*self.tool._all_output_guardrails(), *self.output_guardrails]
@@ -104,7 +104,8 @@ class WrapperTool(Tool):
         labels = trip.labels = [*trip.labels]
         own = type(self).run is not WrapperTool.run  # It may drop the labels of the inner result.
         context = trip.context.view(inner_sources=labels) if own else trip.context
-        return self._checked(await self.run(trip.sent, context.handing_over()), "run")
+        handed = context.handing_over(at_once=not own)
+        return self._checked(await self.run(trip.sent, handed), "run")
 
     @property
     def _binder(self) -> Binder:  # type: ignore[override]

@@ -375,6 +375,39 @@ def test_turn_passes_on_after_a_failure_and_a_cancellation() -> None:
     )
 
 
+def test_a_wait_for_a_thread_that_is_cancelled_is_forgotten() -> None:
+    """A call that no longer waits for a conversation refuses nobody."""
+    tools: dict[str, AgentTool] = {}
+
+    async def main() -> ToolResult:
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def run(name: str, text: str, context: Context) -> str:
+            if text == "hold":
+                asked.set()
+                await go_on.wait()
+            if text == "ask b":
+                waiting = asyncio.ensure_future(tools["b"].invoke(question("b", "x")))
+                await asyncio.sleep(0)
+                waiting.cancel()
+                await asyncio.wait([waiting])
+            if text == "ask a":
+                return (await tools["a"].invoke(question("a", "x"))).text
+            return f"{name} knows"
+
+        for name in "ab":
+            threads = {"thread": lambda context, name=name: f"thread of {name}"}
+            tools[name] = AgentTool(name, name, "d", runner=run, **threads)
+        holding = asyncio.ensure_future(tools["b"].invoke(question("b", "hold")))
+        await asked.wait()
+        await tools["a"].invoke(question("a", "ask b"))
+        go_on.set()
+        await holding
+        return await tools["b"].invoke(question("b", "ask a"))
+
+    assert asyncio.run(asyncio.wait_for(main(), 20)).text == "a knows"
+
+
 def test_agent_that_asks_itself_on_its_own_thread() -> None:
     """An agent whose tool is itself, on the same thread, gets an error instead of waiting for itself for ever."""
     inner: list[ToolResult] = []
@@ -483,6 +516,33 @@ def test_labels_of_an_agents_calls_need_no_context(how: str) -> None:
     assert ask(inner).metadata["sources"] == ask(outer).metadata["sources"] == ["page"]
     assert ask(outer).metadata["sources"] == ["page"]
     assert "sources" not in ask(expert(runner=echo)).metadata
+
+
+def test_an_agent_with_a_thread_remembers_its_labels() -> None:
+    """What an agent has read or was told on its thread labels its later answers in this context, and no others."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        return "hostile"
+
+    async def run(agent: Any, text: str, context: Context) -> str:
+        if text == "read":
+            await page.invoke(ToolCall(name="page"))
+        return "hostile"
+
+    def labels(tool: AgentTool, *questions: ToolCall) -> list[Any]:
+        context = Context()
+        answers = [asyncio.run(tool.invoke(each, context)) for each in questions]
+        return [answer.metadata.get("sources") for answer in answers]
+
+    told = ToolCall(name="e", arguments={"input": "x"}, metadata={"sources": {"/input": ["mail"]}})
+    plain = question("e", "x")
+    threaded = expert(runner=run, thread=lambda context: "thread")
+    fresh = expert(runner=run)
+
+    assert labels(threaded, plain, question("e", "read"), plain) == [None, ["page"], ["page"]]
+    assert labels(threaded, told, plain) == [["mail"], ["mail"]]
+    assert labels(fresh, question("e", "read"), told, plain) == [["page"], ["mail"], None]
 
 
 def test_depth_counts_through_threads_and_ends_with_the_call() -> None:

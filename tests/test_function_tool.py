@@ -365,6 +365,19 @@ def test_what_is_no_executor_is_refused_at_definition(executor):
         FunctionTool(three, executor=executor)
 
 
+def test_the_class_of_an_executor_is_no_executor():
+    """It failed in each call; now the definition says to make one."""
+
+    class Pool:
+        async def __call__(self, func, *args, **kwargs):
+            return func(*args, **kwargs)
+
+    said = r"three.*: an executor is an object, not a class: Pool\(\.\.\.\)"
+    with pytest.raises(DefinitionError, match=said):
+        FunctionTool(three, executor=Pool)
+    assert call(FunctionTool(three, executor=Pool()), {"a": 1, "b": 2}).success
+
+
 # ---- generators
 
 

@@ -102,6 +102,7 @@ class FunctionBinder:
         most = 0 if self._decode else _LARGE
         self._short = most if limit is None else min(limit // 4, most)
         self._nests = "any" in kinds or self._recursive
+        self._compiles = "regex" in kinds
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds
         self._unbounded = self._nests or "number" in kinds
@@ -264,7 +265,7 @@ class FunctionBinder:
         new_core: Any = {**core, "schema": root} if core["type"] == "definitions" else root
         made = compiled(new_core, {"allow_inf_nan": False}, brief=first_only).validate_json
         if not self._recursive:
-            return made
+            return bounded(made, lambda text: 0) if self._compiles else made
         if first_only:
             return bounded(made, lambda text: _MANY + len(text) // 2)
         few = bounded(made, lambda text: _FEW)

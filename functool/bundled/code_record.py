@@ -43,8 +43,8 @@ class JournalLike(Protocol):
     def once(self, tools: Any, run: str) -> Any:
         """Return tools whose calls take effect at most once."""
 
-    def calls(self, *, run: str | None = None) -> Sequence[Any]:
-        """Return the recorded calls of a run."""
+    def calls_of(self, run: str, call_id: str) -> Sequence[Any]:
+        """Return the recorded calls with this id, and those inside of them."""
         ...
 
     async def note(
@@ -203,7 +203,7 @@ class JournalRecord:
 
     def _read(self) -> None:
         mine = f"{self._call_id}/"
-        for entry in self._journal.calls(run=self._run):
+        for entry in self._journal.calls_of(self._run, self._call_id):
             if not entry.call_id.startswith(mine) or entry.state != "done":
                 continue
             # The ids of other calls may also begin with this id.

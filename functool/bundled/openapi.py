@@ -137,7 +137,7 @@ class OpenAPITool(Tool):
         shown = await in_thread(_shown, answer)  # Large JSON, and some charsets, take a second.
         if answer.status >= 300:
             return http_error(answer.status, shown, metadata, answer.retry_after)
-        return ToolResult.of(shown, metadata=metadata)
+        return await in_thread(ToolResult.of, shown, metadata=metadata)  # Its text takes as long.
 
 
 def openapi_tools(

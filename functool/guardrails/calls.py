@@ -30,7 +30,7 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
 
     def block(call: ToolCall, context: Context[Any]) -> None:
         arguments = arguments_of(call, context, [] if argument is None else [argument])
-        for text in _texts(arguments if argument is None else arguments.get(argument)):
+        for text in _texts(arguments if argument is None else [*arguments.values()]):
             if any(pattern.search(text) for pattern in compiled):
                 what = f"argument {argument!r}" if argument else "call"
                 raise GuardrailError(f"Blocked: the {what} matches a blocked pattern.")
@@ -81,9 +81,10 @@ def budget(
     Args:
         calls: How many calls the budget allows.
         seconds: How many seconds after the first call the budget lasts.
-        per: `"context"` has one budget in each context for all tools together, including the inner
-            calls of an agent; `"tool"` has one budget for each tool in this process. If a host
-            makes a new context for each call, use `"tool"`.
+        per: `"context"` has one budget in each context for all tools together; `"tool"` has one
+            budget for each tool in this process. If a host makes a new context for each call, use
+            `"tool"`. An agent of a framework shares the budget of the call around it only if
+            `context.deps` is the context itself.
 
     Raises:
         DefinitionError: Neither limit is given, a limit is not a positive number (`calls`: a

@@ -51,29 +51,25 @@ def relayed(
         shown: The request that the person saw, if the framework passes it back.
         arguments: The arguments as the person edited them, if they did.
     """
-    # The arguments may be those of a tool that the call leads to, or lead to another one.
-    made = call if arguments is None else replace(call, arguments=arguments)
-    edits: dict[str, Any] = {}
-    definitions: set[str] = set()
-    with suppress(ToolError):  # The tool refuses the call and says why.
-        for one, its in reached(tool, made):
-            schemas = [level.schema for level in levels(one)]
-            edits |= dict.fromkeys((schema.name for schema in schemas), its.arguments)
-            definitions |= {definition_of(schema) for schema in schemas}
+    written, definitions = _led_to(tool, call)
+    edits = written if arguments is None else _led_to(tool, replace(call, arguments=arguments))[0]
     about_this = shown is not None and shown.call_id == call.id and shown.definition in definitions
     others: Callable[[ApprovalRequest], Any] | None = context.approver
 
     def is_shown(request: ApprovalRequest) -> bool:
         """Whether the person saw this request, or the same one of another level of the tool."""
-        if shown is None or request.digest == shown.digest:
-            return shown is not None
-        seen = [shown.arguments] if arguments is None else [shown.arguments, edits[request.tool]]
+        if shown is not None and request.digest == shown.digest:
+            return True
+        # Without a request, the framework has shown what the model wrote.
+        seen = [written.get(request.tool) if shown is None else shown.arguments]
+        seen += [] if arguments is None else [edits[request.tool]]
         known = any(same_json(request.arguments, one) for one in seen)
-        return about_this and known and request.sources == shown.sources
+        return known and (shown is None or (about_this and request.sources == shown.sources))
 
     def answer(request: ApprovalRequest) -> Any:
         own = request.call_id == call.id and request.tool in edits
-        if own and (shown is None or shown.call_id != call.id or is_shown(request)):
+        inside = shown is not None and shown.call_id != call.id
+        if own and (inside or is_shown(request)):
             edited = None if arguments is None else edits[request.tool]
             return Decision(approved=True, arguments=edited)
         if shown is not None and request.digest == shown.digest:
@@ -85,6 +81,21 @@ def relayed(
         raise ApprovalRequired.of(request)
 
     return context.view(approver=answer)
+
+
+def _led_to(tool: Tool, call: ToolCall) -> tuple[dict[str, Any], set[str]]:
+    """Return the canonical arguments of each tool that a call leads to, and the definitions."""
+    found: dict[str, Any] = {}
+    definitions: set[str] = set()
+    with suppress(ToolError):  # The tool refuses the call and says why.
+        for one, made in reached(tool, call):
+            schemas = [level.schema for level in levels(one)]
+            arguments: Any = made.arguments
+            with suppress(ArgumentError):
+                arguments = one.bind(arguments).arguments
+            found |= dict.fromkeys((schema.name for schema in schemas), arguments)
+            definitions |= {definition_of(schema) for schema in schemas}
+    return found, definitions
 
 
 def asker(tool: Tool) -> Callable[[Mapping[str, Any], str, Context[Any]], Awaitable[bool]]:
@@ -163,6 +174,18 @@ def key_of(bridge: str, context: Context[Any], text: str) -> str:
     """Return the key of a paused run in the context's state. The same call finds it again."""
     tool = context.schema.name if context.schema else ""
     return json.dumps([bridge, tool, context.call.id if context.call else "", text])
+
+
+def put_aside(context: Context[Any], key: str, paused: Any) -> None:
+    """Keep a paused run in the context's state, with the labels of what its agent has read."""
+    context.state[key] = paused, [*(context.inner_sources or ())]
+
+
+def taken_up(context: Context[Any], key: str) -> Any:
+    """Return a paused run, or None. Its labels are those of this call as well."""
+    paused, labels = context.state.pop(key, (None, ()))
+    context.add_sources(labels)
+    return paused
 
 
 def argument_error(invalid: ValidationError) -> ArgumentError:

@@ -122,9 +122,9 @@ class Handlers:
         question = result.metadata.get("approval")
         if asks and latest and result.is_error and isinstance(question, ApprovalRequest):
             if reason := approval.too_long(question):
-                return answer(ToolResult.failed(reason, type="ApprovalRequired"), served)
+                return await answer(ToolResult.failed(reason, type="ApprovalRequired"), served)
             return approval.input_required(question, call.id)
-        return answer(result, served)
+        return await answer(result, served)
 
     async def _run(
         self, request: Request, served: Served | None, call: ToolCall, context: Context[Any]

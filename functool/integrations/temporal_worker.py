@@ -90,7 +90,7 @@ def _interrupted(tool: Tool, request: Request, journal: Journal | None) -> Outco
         return None
     if journal is not None and any(
         (entry.tool, entry.call_id) == (tool.name, request["id"])
-        for entry in journal.calls(run=request["run"])
+        for entry in journal.calls_of(request["run"], request["id"])
     ):
         return None
     return unknown_outcome(request, info.scheduled_time.isoformat(timespec="seconds"))

@@ -191,12 +191,21 @@ class Journal:
                 call is running, or it was interrupted and may safely run again.
 
         Raises:
+            JournalError: The file cannot be read, or a record in it is damaged.
             ValueError: There is no such state.
         """
         if state not in (None, "started", "done", "unknown"):
             raise ValueError(f"state must be started, done or unknown, not {state!r}")
         entries = [self._shown(row) for row in self._store.rows(run)]
         return [entry for entry in entries if state in (None, entry.state)]
+
+    def calls_of(self, run: str, call_id: str) -> list[JournalEntry]:
+        """Return the recorded calls with one id, and those inside of them, in order.
+
+        The id of a call inside of another begins with the other's id and a slash. This reads only
+        these calls of the run.
+        """
+        return [self._shown(row) for row in self._store.rows(run, call_id)]
 
     def settle(self, key: str, result: ToolResult) -> None:
         """Record the result of an unknown call, after somebody has found it out.
@@ -252,17 +261,20 @@ class Journal:
         return state  # type: ignore[no-any-return]
 
     def _shown(self, row: Row) -> JournalEntry:
-        return JournalEntry(
-            key=row.key,
-            run=row.run,
-            tool=row.tool,
-            call_id=row.call_id,
-            arguments=json.loads(row.arguments),
-            state=self._state(row),
-            result=None if row.result is None else outcome_of(row.result).result,
-            started=when(row.started),
-            ended=None if row.ended is None else when(row.ended),
-        )
+        try:
+            return JournalEntry(
+                key=row.key,
+                run=row.run,
+                tool=row.tool,
+                call_id=row.call_id,
+                arguments=json.loads(row.arguments),
+                state=self._state(row),
+                result=None if row.result is None else outcome_of(row.result).result,
+                started=when(row.started),
+                ended=None if row.ended is None else when(row.ended),
+            )
+        except (JournalError, ArithmeticError, OSError, TypeError, ValueError) as error:
+            raise JournalError(f"the record of the call {row.key!r} is damaged") from error
 
     def _interrupted(self, key: str) -> Row:
         """Return an interrupted call.

@@ -39,7 +39,7 @@ from functool.layers.journal_replay import (
     pauses,
     stored_answer,
 )
-from functool.layers.journal_store import Row, Store
+from functool.layers.journal_store import Row, Store, retry_while_busy
 
 BUSY_SECONDS = 30.0
 """How many seconds a call tries to write while other processes are writing."""
@@ -60,7 +60,8 @@ class Once:
     def __init__(self, store: Store, keep: Keep | None) -> None:
         self._store = store
         self._keep = keep
-        self._leases = Leases(store.renew)
+        # A lease that is not renewed in time makes a running call unknown.
+        self._leases = Leases(lambda held, end: retry_while_busy(lambda: store.renew(held, end)))
 
     def around(self, tool: Tool, run: str, *, appending: bool = False) -> Around:
         """Return the function that wraps the body of one tool.

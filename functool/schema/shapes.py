@@ -163,9 +163,7 @@ def tags_of(schema: Any) -> dict[str, Any]:
     return {name: f["const"] for name, f in fields if isinstance(f, dict) and "const" in f}
 
 
-def samples(
-    form: dict[str, Any], defs: Mapping[str, Any], memo: CountingMemo, depth: int = 0
-) -> list[Any]:
+def samples(form: Any, defs: Mapping[str, Any], memo: CountingMemo, depth: int = 0) -> list[Any]:
     """Make sample values of a strict schema. Each type and constant occurs in one of them.
 
     Raises:

@@ -158,9 +158,7 @@ def _contradicts(tags: Mapping[str, Any], value: Any) -> bool:
     return any(given.get(name) not in (None, tag) for name, tag in tags.items())
 
 
-def is_ambiguous(
-    forms: Sequence[Form], decode: Step, defs: Mapping[str, Any], memo: CountingMemo
-) -> bool:
+def is_ambiguous(forms: Sequence[Form], decode: Step, defs: Any, memo: CountingMemo) -> bool:
     """Whether a union may decode a strict value of a member in another way than that member.
 
     Raises:

@@ -22,7 +22,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from functool import DefinitionError, ImageContent, ToolCall
+from functool import DefinitionError, ImageContent, ToolCall, ToolResult
 from functool.bundled import openapi, openapi_operation, openapi_wire
 from functool.bundled.openapi import OpenAPITool, openapi_tools, pin
 from functool.bundled.openapi_document import read
@@ -420,10 +420,22 @@ def test_a_secret_is_no_argument_and_in_no_text(server):
     def fail(request):
         raise httpx2.ConnectError(f"cannot connect to {request.url}")
 
-    client = httpx2.AsyncClient(transport=httpx2.MockTransport(fail))
-    spec = document(get(security=[{"query": []}]), **SECURED)
-    result = call_through(client, spec, base_url=server.url, auth={"query": "s3cret"})
-    assert (result.error.type, "s3cret" in repr(result)) == ("RequestFailed", False)
+    class Broken(httpx2.AsyncByteStream):
+        def __init__(self, request):
+            self.request = request
+
+        async def __aiter__(self):
+            yield b"{"
+            raise httpx2.ReadError(f"lost {self.request.url}")
+
+    def break_off(request):
+        return httpx2.Response(200, stream=Broken(request))
+
+    for answer in (fail, break_off):
+        client = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+        spec = document(get(security=[{"query": []}]), **SECURED)
+        result = call_through(client, spec, base_url=server.url, auth={"query": "s3cret"})
+        assert (result.error.type, "s3cret" in repr(result)) == ("RequestFailed", False)
 
 
 @pytest.mark.parametrize("secret", ["a\r\nX-Evil: 1", "", 3, ("u", "p"), None])
@@ -867,6 +879,25 @@ def test_an_answer_is_decoded_beside_the_event_loop(monkeypatch):
     result = call_through(client, document(get()), base_url="https://api.example.com")
 
     assert result.value == "decoded"
+    assert threads and threading.main_thread() not in threads
+
+
+def test_the_text_of_an_answer_is_written_beside_the_event_loop(monkeypatch):
+    """The JSON that the model reads is written in another thread, because a large one takes a second."""
+    threads = []
+
+    class Watched(ToolResult):
+        @classmethod
+        def of(cls, value, **options):
+            threads.append(threading.current_thread())
+            return ToolResult.of(value, **options)
+
+    monkeypatch.setattr(openapi, "ToolResult", Watched)
+    answer = httpx2.Response(200, json={"a": 1})
+    client = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda request: answer))
+    result = call_through(client, document(get()), base_url="https://api.example.com")
+
+    assert result.value == {"a": 1}
     assert threads and threading.main_thread() not in threads
 
 

@@ -133,6 +133,17 @@ def test_what_a_person_saw_is_what_runs(shown, agreed):
         answer(request_of(pay, replace(call, id="another")))
 
 
+def test_without_a_request_a_person_saw_what_the_model_wrote():
+    """An agreement without the request that was shown counts for the arguments of the call, not for changed ones."""
+    pay = paying([])
+    call = ToolCall(name="pay", arguments='{"amount": 7}', id="c1")
+    answer = relayed(pay, call, Context()).approver
+
+    assert answer(request_of(pay, replace(call, arguments={"amount": 7}))).approved
+    with pytest.raises(ApprovalRequired):
+        answer(request_of(pay, replace(call, arguments={"amount": 8})))
+
+
 @pytest.mark.parametrize("bound", [True, False])
 def test_an_edit_of_a_call_of_call_tool(bound):
     """The edited arguments are those of the tool behind it; an edit that names another tool agrees to nothing."""

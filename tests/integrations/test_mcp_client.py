@@ -598,6 +598,21 @@ def test_structured_content_is_checked(schema, value, fits):
     assert result.value == (value if fits else None)
 
 
+@pytest.mark.parametrize("schema", [{"type": "array"}, {"items": {"type": "integer"}}])
+def test_large_structured_content_is_checked_or_says_that_it_is_not(schema):
+    """Content of more bytes than arguments may have is checked, up to a limit of work."""
+    promised = {"type": "object", "properties": {"rows": schema}}
+    sent = answer(
+        "t", structured_content={"rows": ["x" * 2_000_000] if "type" in schema else [1] * 300_000}
+    )
+    result = call(answering(sent, output_schema=promised), "echo")
+
+    if "type" in schema:
+        assert result.value == sent.structured_content
+    else:
+        assert "takes too much work to check against the schema" in result.error.message
+
+
 def test_promised_content_that_does_not_come_is_an_error():
     """A server that promises structured content and sends text alone broke its promise; one that may say null sent it."""
     missing, null = (
