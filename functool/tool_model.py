@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Annotated, Any, Generic, Protocol, overload
@@ -142,11 +143,12 @@ def _instance_of(model: type[ToolModel], call: ToolCall) -> ToolModel:
     assert isinstance(call.arguments, Mapping)
     # Use the names that were sent, the aliases, so that errors name what the model has sent.
     sent: Any = _tool_of(model).sent_form(call.arguments)
+    with suppress(ValidationError):  # As the call was validated: in a union, true is no number.
+        return _validator(model)(to_json(sent), strict=True)
     try:
-        instance: ToolModel = _validator(model)(to_json(sent))
+        return _validator(model)(to_json(sent))
     except ValidationError as error:
         raise ArgumentError(problems_of(error, sent, model.input_schema())) from None
-    return instance
 
 
 @lru_cache(maxsize=256)
@@ -155,7 +157,7 @@ def _tool_of(model: type[ToolModel]) -> Tool:
 
 
 @lru_cache(maxsize=256)
-def _validator(model: type[ToolModel]) -> Any:
+def _validator(model: type[ToolModel]) -> Callable[..., ToolModel]:
     """Return a function that validates JSON as the published schema of a model says."""
     validate, fields = compiled(core_of(model, model.__name__)).validate_json, model.model_fields
     names: Any = _tool_of(model).sent_form({name: name for name in fields})

@@ -3,12 +3,13 @@
 import asyncio
 import inspect
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import ClassVar, Literal
 
 import pytest
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from functool import Context, ToolError, ToolModel, ToolResult, Tripwire
+from functool import Context, FunctionTool, ToolError, ToolModel, ToolResult, Tripwire
 from functool.tool_model import Err, Ok
 from tests.schemas import NUM
 from tests.support import call as call_of
@@ -300,6 +301,27 @@ def test_a_model_that_takes_no_aliases_itself_takes_them_as_a_tool():
             return self.count
 
     assert call(Named, {"howMany": 3}).value == 3
+
+
+def test_a_union_of_a_field_is_read_as_that_of_a_parameter():
+    """The member that needs no conversion wins, so true does not become a number."""
+
+    class Size(IntEnum):
+        SMALL = 1
+
+    class Mark(ToolModel):
+        x: set[float] | tuple[bool, Size, float]
+        n: int = 0
+
+        def run(self):
+            return self.x
+
+    def mark(x: set[float] | tuple[bool, Size, float]):
+        return x
+
+    expected = FunctionTool(mark).bind({"x": [True, 1, 2.5]}).values["x"]
+    assert call(Mark, {"x": [True, 1, 2.5]}).value == expected == (True, Size.SMALL, 2.5)
+    assert call(Mark, {"x": [1.5], "n": "3"}).value == {1.5}
 
 
 def test_an_alias_may_be_the_name_of_another_field():
