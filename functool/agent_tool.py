@@ -18,11 +18,10 @@ from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline
 from functool.generators import exhaust_async
 from functool.guardrails.asking import callables
-from functool.guardrails.sources import has_sources
+from functool.guardrails.sources import agents, has_sources
 from functool.schema.callables import at_caller, run_kind
 from functool.schema.subset import closed
 from functool.tool import Tool
-from functool.trip import agents
 
 MAX_DEPTH = 8
 """How deeply agents may call one another before a call is refused."""

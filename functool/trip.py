@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from typing import Any, Protocol
 
 from functool.binding.door import Binder
@@ -26,13 +25,9 @@ from functool.call import (
 from functool.context import Context
 from functool.errors import ArgumentError, DefinitionError
 from functool.guardrails.asking import ask, await_answer, refuse_changed, with_matching_value
-from functool.guardrails.sources import has_sources, placed, remember, wanted_results
+from functool.guardrails.sources import agents, has_sources, placed, remember, wanted_results
 
 _UNBOUND: Any = object()
-
-# For each agent that runs around this code, the labels of its call. An agent's framework calls
-# tools without the context of the agent's own call.
-agents: ContextVar[tuple[list[str], ...]] = ContextVar("functool_agents", default=())
 
 
 class TripTool(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from functool import ApprovalRequired, Context, ToolCall, ToolError, ToolResult
+from functool import Context, ToolCall, ToolError, ToolResult
 from functool.integrations._agents import as_it_was, decide, key_of, missing, put_aside, taken_up
 
 try:
@@ -48,7 +48,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
     while True:
         try:
             message = await _decide(paused, context) if paused.requests else text
-        except ApprovalRequired:
+        except BaseException:  # Nothing has run: the same call may go on here later.
             put_aside(context, key, paused)
             raise
         response = await _run(agent, message, paused.session, context, options)

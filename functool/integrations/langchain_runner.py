@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from functool import ApprovalRequired, Context, Decision, ToolCall, ToolError, ToolResult
+from functool import Context, Decision, ToolCall, ToolError, ToolResult
 from functool.integrations._agents import as_it_was, decide, key_of, missing, put_aside, taken_up
 
 try:
@@ -59,7 +59,7 @@ async def runner(
         if pause is not None:
             try:
                 given = Command(resume=await _settle(pause, context))
-            except ApprovalRequired:
+            except BaseException:  # Nothing has run: the same call may go on here later.
                 put_aside(context, key, pause)
                 raise
         state, pending = await _run(agent, given, context, options)

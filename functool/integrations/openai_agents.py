@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from functool import (
-    ApprovalRequired,
     AudioContent,
     Content,
     Context,
@@ -155,7 +154,7 @@ async def runner(agent: Agent[Any], text: str, context: Context[Any], **options:
         if isinstance(start, RunState):
             try:
                 await _settle(start, decided_ids, context)
-            except ApprovalRequired:
+            except BaseException:  # Nothing has run: the same call may go on here later.
                 put_aside(context, key, (start, decided_ids))
                 raise
         run = await _run(agent, start, context, options)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from functool import ApprovalRequest, ApprovalRequired, Context, ToolCall, ToolError, ToolResult
+from functool import ApprovalRequest, Context, ToolCall, ToolError, ToolResult
 from functool.integrations._agents import (
     USAGE,
     as_it_was,
@@ -47,7 +47,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             before, results = paused
             try:
                 await _settle(before.output, results, context)
-            except ApprovalRequired:
+            except BaseException:  # Nothing has run: the same call may go on here later.
                 put_aside(context, key, paused)
                 raise
             history = {

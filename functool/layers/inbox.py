@@ -99,7 +99,8 @@ class Inbox:
                     await asyncio.sleep(POLL)
                     if (row := await in_thread(self._answer, request.id)) is not None:
                         return _decision(row, digest)
-                await in_thread(self._renew, request.id)
+                if not await in_thread(self._renew, request.id):
+                    self._file(request.id, conversation, asked)
         finally:
             self._remove(request.id)
 
@@ -187,10 +188,15 @@ class Inbox:
                 (id, conversation, request, time.time()),
             )
 
-    def _renew(self, id: str) -> None:
-        """Record that the call still waits."""
+    def _renew(self, id: str) -> bool:
+        """Record that the call still waits.
+
+        Return False if the request is gone: while this machine slept for a day, others took its
+        process for dead.
+        """
         with self._database() as database:
-            database.execute("UPDATE requests SET seen = ? WHERE id = ?", (time.time(), id))
+            found = "UPDATE requests SET seen = ? WHERE id = ?"
+            return database.execute(found, (time.time(), id)).rowcount == 1
 
     def _answer(self, id: str) -> Any:
         """Return the row of an answer; None until there is one."""

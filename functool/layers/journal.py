@@ -191,6 +191,7 @@ class Journal:
                 call is running, or it was interrupted and may safely run again.
 
         Raises:
+            JournalError: The file cannot be read, or a record in it is damaged.
             ValueError: There is no such state.
         """
         if state not in (None, "started", "done", "unknown"):
@@ -260,17 +261,20 @@ class Journal:
         return state  # type: ignore[no-any-return]
 
     def _shown(self, row: Row) -> JournalEntry:
-        return JournalEntry(
-            key=row.key,
-            run=row.run,
-            tool=row.tool,
-            call_id=row.call_id,
-            arguments=json.loads(row.arguments),
-            state=self._state(row),
-            result=None if row.result is None else outcome_of(row.result).result,
-            started=when(row.started),
-            ended=None if row.ended is None else when(row.ended),
-        )
+        try:
+            return JournalEntry(
+                key=row.key,
+                run=row.run,
+                tool=row.tool,
+                call_id=row.call_id,
+                arguments=json.loads(row.arguments),
+                state=self._state(row),
+                result=None if row.result is None else outcome_of(row.result).result,
+                started=when(row.started),
+                ended=None if row.ended is None else when(row.ended),
+            )
+        except (JournalError, ArithmeticError, OSError, TypeError, ValueError) as error:
+            raise JournalError(f"the record of the call {row.key!r} is damaged") from error
 
     def _interrupted(self, key: str) -> Row:
         """Return an interrupted call.

@@ -25,7 +25,7 @@ from functool import (
     ToolSettings,
 )
 from functool.approval import Grant
-from functool.guardrails import rate_limit, require_approval
+from functool.guardrails import budget, rate_limit, require_approval
 from functool.integrations import agent_framework, langchain, openai_agents, pydantic_ai
 from functool.layers.catalog import Catalog
 from tests.integrations.bridges import BRIDGES, Turn
@@ -112,6 +112,67 @@ def test_labels_from_before_an_approval_are_on_the_answer(bridge: Any) -> None:
         ["page"],
     )
     assert {*context.state} == {"functool.agent:clerk"}
+
+
+def test_a_call_that_ends_while_a_person_is_asked_goes_on_later(bridge: Any) -> None:
+    """If the outer call is cancelled while an approver decides, the same call goes on there, and nothing runs twice."""
+    looked: list[int] = []
+    paid: list[int] = []
+
+    @FunctionTool
+    async def look() -> str:
+        """Look."""
+        looked.append(1)
+        return "seen"
+
+    turns = [("i1", "look", {})], [("i2", "pay", {"amount": 1})], "done"
+    agent, thread = bridge.threaded([bridge.export(look), bridge.export(paying(paid))], *turns)
+    tool = AgentTool(agent, "clerk", "d", runner=bridge.runner, thread=lambda context: thread)
+
+    async def main() -> Any:
+        asked = asyncio.Event()
+
+        async def think(request: ApprovalRequest) -> bool:
+            asked.set()
+            await asyncio.Event().wait()
+            return False
+
+        context = Context(approver=think)
+        call = ToolCall(name="clerk", arguments={"input": "go"}, id="c1")
+        task = asyncio.ensure_future(tool.invoke(call, context))
+        await asked.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        context.approver = lambda request: True
+        return await tool.invoke(call, context)
+
+    assert asyncio.run(main()).text == "done"
+    assert (looked, paid) == ([1], [1])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_budget_holds_in_a_sub_agent_that_has_the_context(bridge: Any, shared: bool) -> None:
+    """With `context.deps = context` a sub-agent's calls come out of the budget of the call around it, as the guide says."""
+    ran: list[int] = []
+    limit = budget(calls=3)
+
+    @FunctionTool(input_guardrails=[limit])
+    async def look() -> str:
+        """Look."""
+        ran.append(1)
+        return "seen"
+
+    turns = [[(f"i{number}", "look", {})] for number in range(6)]
+    agent = bridge.agent([bridge.export(look)], *turns, "done")
+    tool = AgentTool(agent, "clerk", "d", runner=bridge.runner, input_guardrails=[limit])
+    context = Context()
+    context.deps = context if shared else None
+
+    assert ask(tool, context).text == "done"
+    # Otherwise openai-agents and pydantic-ai have a context for the run, the others for each call.
+    alone = 3 if bridge.name in ("openai-agents", "pydantic-ai") else 6
+    assert len(ran) == (2 if shared else alone)
 
 
 def test_what_another_guardrail_made_of_a_call_runs_only_if_a_person_saw_it(bridge: Any) -> None:

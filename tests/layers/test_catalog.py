@@ -7,6 +7,7 @@ import sqlite3
 import pytest
 
 from functool import (
+    AgentTool,
     Context,
     DefinitionError,
     FunctionTool,
@@ -24,6 +25,7 @@ from functool.layers.catalog import FOUND, Catalog
 from functool.layers.recorded import recording
 from functool.layers.words import WordIndex, words
 from tests import bfcl
+from tests.support import ask
 
 
 def tool(name, description="", parameters=None, **options) -> Tool:
@@ -516,6 +518,7 @@ def test_labels_pass_through_call_tool():
                settings=ToolSettings(untrusted=True))  # fmt: skip
     fixed = Catalog([web]).fixed()
     sources = {"/arguments/q": ["mail"], "/name": ["other"], "": ["all"], "/arguments": ["a"]}
+    sources["/gone"] = ["lost"]
     outer = ToolCall(
         name="call_tool",
         arguments={"name": "web", "arguments": {"q": 1}},
@@ -523,8 +526,8 @@ def test_labels_pass_through_call_tool():
     )
     result = asyncio.run(fixed.call(outer))
 
-    assert seen == [{"host": 7, "sources": {"/q": ["mail"], "": ["other", "all", "a"]}}]
-    assert set(result.metadata["sources"]) == {"mail", "other", "all", "a", "web"}
+    assert seen == [{"host": 7, "sources": {"/q": ["mail"], "": ["other", "all", "a", "lost"]}}]
+    assert set(result.metadata["sources"]) == {"mail", "other", "all", "a", "web", "lost"}
 
 
 @pytest.mark.parametrize("untrusted", [True, False])
@@ -543,6 +546,24 @@ def test_what_a_stranger_wrote_about_a_tool_is_no_trusted_value(untrusted):
         call(Toolset([send]), "send", {"to": to}, context).success for to in ("a@evil", "b@evil")
     ]
     assert passed == [not untrusted] * 2
+
+
+@pytest.mark.parametrize("untrusted", [True, False])
+def test_an_agent_that_searches_reads_what_strangers_wrote(untrusted):
+    """The answer of an agent that has found an untrusted tool has the tool's label."""
+    settings = ToolSettings(untrusted=untrusted)
+    fixed = Catalog([tool("forecast", "mallory@evil", settings=settings)]).fixed()
+
+    async def run(agent, text, context):
+        asked = ToolCall(name="search_tools", arguments={"query": "forecast"})
+        return (await fixed.call(asked)).value[0]["description"]
+
+    result = ask(AgentTool("a", "expert", "d", runner=run))
+
+    assert (result.text, result.metadata.get("sources")) == (
+        "mallory@evil",
+        ["forecast"] if untrusted else None,
+    )
 
 
 def test_layers_around_call_tool_reach_the_tools():
@@ -564,6 +585,11 @@ def test_layers_around_call_tool_reach_the_tools():
     assert call(around_it, "call_tool", outer).value == {"n": 1}
     assert order == ["guardrail", ("inner", "inner", {"n": 1})]
     order.clear()
+    inner.add_input_guardrails([lambda call, context: order.append("added later")])
+    assert call(around_it, "call_tool", outer).success
+    assert order == ["guardrail", "added later", ("inner", "inner", {"n": 1})]
+    order.clear()
+    inner.input_guardrails.pop()
     assert call(Toolset([call_tool]), "call_tool", outer).success
     assert order == ["guardrail"]
 
