@@ -5,7 +5,6 @@ import json
 import math
 import time
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -64,7 +63,7 @@ class ApprovalRequest:
     ) -> "ApprovalRequest":
         """Return a new request with a copy of the arguments, and compute its digest."""
         request = cls(tool=tool, definition=definition, arguments={}, call_id=call_id, digest="")
-        request.arguments = deepcopy(dict(arguments))
+        request.arguments = json_copy(arguments)
         request.sources = {place: list(names) for place, names in (sources or {}).items()}
         request.digest = request._computed()
         return request
@@ -76,8 +75,8 @@ class ApprovalRequest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as a JSON object."""
-        shown = {name: deepcopy(getattr(self, name)) for name in self.__slots__}
-        return shown if self.sources else {k: shown[k] for k in shown if k != "sources"}
+        names = self.__slots__ if self.sources else [n for n in self.__slots__ if n != "sources"]
+        return json_copy({name: getattr(self, name) for name in names})
 
     def to_json(self) -> str:
         """Return the request as the text of one JSON object."""
@@ -92,7 +91,7 @@ class ApprovalRequest:
         """
         kinds = dict.fromkeys(cls.__slots__, str) | {"arguments": dict, "sources": dict}
         data = _read(text, "an approval request", {"sources": {}}, kinds)
-        if not all(_is_texts(names) for names in data["sources"].values()):
+        if not all(is_texts(names) for names in data["sources"].values()):
             raise ValueError("not an approval request: `sources` must hold lists of tool names")
         return cls(**data)
 
@@ -107,8 +106,9 @@ class Grant:
 
     `definition` is the SHA-256 of the tool's name, description and parameters, so a changed tool
     needs a new grant. A call must have exactly the values in `arguments`. The arguments named in
-    `free` may have any value. Every other argument must have its default. The names are those of
-    `ApprovalRequest.arguments`. `uses` is the number of calls left. `expires_at` is in seconds
+    `free` may have any value that no untrusted tool wrote: a call whose label stands there, or for
+    the whole call, is not covered. Every other argument must have its default. The names are those
+    of `ApprovalRequest.arguments`. `uses` is the number of calls left. `expires_at` is in seconds
     since the epoch, or None. The JSON form has these names as keys and is not signed.
     """
 
@@ -124,7 +124,7 @@ class Grant:
         expiry = self.expires_at
         if type(self.uses) is not int or self.uses < 0:
             raise ValueError(f"uses must be a positive int, not {self.uses!r}")
-        if not _is_texts(self.free):
+        if not is_texts(self.free):
             raise ValueError(f"free must be a list of argument names, not {self.free!r}")
         if expiry is not None and not (type(expiry) in (int, float) and math.isfinite(expiry)):
             raise ValueError(f"expires_at must be seconds since the epoch or None, not {expiry!r}")
@@ -146,21 +146,21 @@ class Grant:
         Args:
             tool: The tool. If its definition changes later, the grant no longer covers its calls.
             arguments: JSON values that a call must have exactly.
-            free: Names of arguments that may have any value.
+            free: Names of arguments that may have any value, unless an untrusted tool wrote it.
             uses: How many calls the grant covers.
             expires_at: When the grant ends, in seconds since the epoch; None is never.
 
         Raises:
             TypeError: `tool` is not a tool, or `arguments` is not a mapping.
-            ValueError: The arguments are not JSON, an argument is both given and free, or another
-                value is invalid.
+            ValueError: The arguments are not JSON, the tool has no argument of a name, an argument
+                is both given and free, or another value is invalid.
         """
         schema: Any = getattr(tool, "schema", None)
         if not isinstance(getattr(schema, "parameters", None), dict):
             raise TypeError(f"a grant is for a tool, not for {type(tool).__name__}")
         if uses == 0:  # The constructor allows 0, for a grant that is used up.
             raise ValueError("uses must be a positive int, not 0")
-        return cls(
+        grant = cls(
             tool=schema.name,
             definition=definition_of(schema),
             arguments=json_copy(arguments),
@@ -168,6 +168,13 @@ class Grant:
             uses=uses,
             expires_at=expires_at,
         )
+        known = schema.plain.get("properties", {})
+        sent = tool.sent_form(dict.fromkeys([*grant.arguments, *grant.free]))  # Without aliases.
+        if schema.plain.get("additionalProperties") is False and (
+            new := sorted(sent.keys() - known)
+        ):
+            raise ValueError(f"unknown argument {', '.join(new)}; known: {', '.join(known)}")
+        return grant
 
     @classmethod
     def check(cls, given: Any) -> None:
@@ -183,6 +190,9 @@ class Grant:
     def covers(self, request: ApprovalRequest, defaults: Mapping[str, Any]) -> bool:
         """Whether the grant covers the call of `request`, whose tool has these defaults."""
         if not self.is_open or (self.tool, self.definition) != (request.tool, request.definition):
+            return False
+        labelled = {place[:1] + place[1:].partition("/")[0] for place in request.sources}
+        if self.free and labelled & {"", *(f"/{escaped(name)}" for name in self.free)}:
             return False
         sent, wanted = request.arguments, {**defaults, **self.arguments}
         names = (sent.keys() | self.arguments.keys()) - set(self.free)
@@ -204,6 +214,16 @@ class Grant:
         return cls(**{**data, "free": tuple(data["free"])})
 
 
+def asked(schema: Any, arguments: Mapping[str, Any], id: str, sources: Any) -> ApprovalRequest:
+    """Return the request for a call of the tool with this schema."""
+    return ApprovalRequest.of(schema.name, definition_of(schema), arguments, id, sources)
+
+
+def escaped(name: str) -> str:
+    """Return a name as a JSON pointer writes it."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
 def definition_of(schema: Any) -> str:
     """Return the SHA-256 (hex) of a tool's name, description and parameters."""
     return _sha256([schema.name, schema.description, schema.parameters])
@@ -221,7 +241,7 @@ def same_json(one: Any, other: Any) -> bool:
 
 
 def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a deep copy of arguments that a person wrote.
+    """Return a deep copy of JSON values, in less than half of the time of `deepcopy`.
 
     Raises:
         TypeError: The arguments are not a mapping.
@@ -236,21 +256,20 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return copy
 
 
-def _read(
-    text: str, what: str, optional: dict[str, Any], kinds: Mapping[str, type]
-) -> dict[str, Any]:
+def _read(text: str, what: str, extra: dict[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
     """Return the JSON object in `text`. Check its keys and the types of its values."""
     data = json.loads(text)
-    if not isinstance(data, dict) or {*data, *optional} != {*kinds}:
+    if not isinstance(data, dict) or {*data, *extra} != {*kinds}:
         raise ValueError(f"not {what}: expected a JSON object with the keys {', '.join(kinds)}")
-    data = {**optional, **data}
+    data = {**extra, **data}
     for name, kind in kinds.items():
         if not isinstance(data[name], kind):
             raise ValueError(f"not {what}: `{name}` must be {kind.__name__}")
     return data
 
 
-def _is_texts(value: Any) -> bool:
+def is_texts(value: Any) -> bool:
+    """Whether a value is a list of texts."""
     return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
 
 

@@ -17,10 +17,12 @@ from typing_extensions import TypeVar
 
 from functool.approval import ApprovalRequest, Decision, Grant, json_copy
 from functool.call import ToolCall, ToolSchema
+from functool.errors import DefinitionError
 
 Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 Listener = Callable[["ToolEvent"], object]
+_Answers = dict[str, tuple[float, Decision | None]]  # By digest: when it expires, and the decision.
 
 logger: logging.Logger = logging.getLogger("functool")
 _counting = threading.Lock()  # Global, because a context that holds a lock cannot be pickled.
@@ -47,6 +49,14 @@ class Inject:
 
     provider: Callable[[Context[Any]], Any]
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Refuse a place where nothing would be injected, and a model would set the value.
+
+        Raises:
+            DefinitionError: pydantic has found the mark inside of a type.
+        """
+        raise DefinitionError("Inject marks a whole parameter: nothing inside of one is injected")
+
 
 class Context(Generic[Deps]):
     """What the calls of a run share. Any number of parallel calls may use it.
@@ -61,8 +71,8 @@ class Context(Generic[Deps]):
     schema: ToolSchema | None = None
     inner_sources: list[str] | None = None  # Untrusted tools that the body of this call has called.
     _mailbox: _Mailbox | None = None
-    _decided: tuple[str, Decision | None] = ("", None)
-    _handed: list[tuple[str, Decision | None]] | None = None  # For the next call, and only for it.
+    _decided: _Answers = {}  # Never modified.
+    _handed: list[_Answers] | None = None  # For the next call, and only for it.
     _notes: dict[str, Any] | None = None
 
     def __init__(
@@ -80,7 +90,7 @@ class Context(Generic[Deps]):
         self.state: dict[str, Any] = {}
         # All views of a context share these objects.
         self._listeners: list[tuple[Listener, bool]] = []
-        self._answers: dict[str, tuple[float, Decision]] = {}
+        self._answers: _Answers = {}
         self._grants: dict[str, Grant] = {}
 
     @staticmethod
@@ -115,7 +125,7 @@ class Context(Generic[Deps]):
         """
         again = getattr(self.approver, "fresh", lambda: self.approver)
         own: dict[str, Any] = {"state": {}, "_answers": {}, "_grants": {}, "approver": again()}
-        return self.view(call=None, schema=None, _mailbox=None, _decided=("", None), **own)
+        return self.view(call=None, schema=None, _mailbox=None, _decided={}, **own)
 
     def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
         """Return a view with one more listener, which gets only the events of this view.
@@ -131,13 +141,19 @@ class Context(Generic[Deps]):
         own = view.__dict__ = self.__dict__.copy()
         own["call"], own["schema"] = call, schema
         own["_mailbox"], own["_notes"], own["inner_sources"] = mailbox, None, []
-        own["_decided"] = self._handed.pop() if self._handed else ("", None)
+        own["_decided"] = self._handed.pop() if self._handed else {}
         own["_handed"] = None
         return view
 
-    def handing_over(self) -> Context[Deps]:
-        """Return a view for a wrapper: the next call is this same call, and has its decision."""
-        return self.view(_handed=[self._decided]) if self._decided[0] else self
+    def handing_over(self, sources: list[str], *, at_once: bool) -> Context[Deps]:
+        """Return a view for a wrapper: the next call is this same call, and has its decisions.
+
+        The labels of the calls inside go to `sources`. `at_once` means that the wrapper has done
+        nothing before that call. Then its approval is kept if the call has to wait for a person.
+        """
+        ends = {digest: (0.0, decision) for digest, (_, decision) in self._decided.items()}
+        handed = [self._decided if at_once else ends] if ends else self._handed
+        return self.view(_handed=handed, inner_sources=sources)
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -272,14 +288,18 @@ class Context(Generic[Deps]):
 
         A decision holds for one call only, and for all guardrails of that call.
         """
-        expires, decision = self._answers.pop(digest, (0.0, None))
-        if expires > time.monotonic():
-            self._decided = digest, decision
-        return self._decided[1] if self._decided[0] == digest and self.call is not None else None
+        found = self._answers.pop(digest, (0.0, None))
+        if found[0] > time.monotonic():
+            self._decided = {**self._decided, digest: found}
+        return self._decided.get(digest, (0.0, None))[1] if self.call is not None else None
+
+    def give_back(self) -> None:
+        """Keep this call's decisions for its next attempt: it waits, and its body has not run."""
+        self._answers.update({d: found for d, found in self._decided.items() if found[0]})
 
     def share_decision(self, digest: str, decision: Decision) -> None:
         """Store a decision that was made during this call, for its other guardrails."""
-        self._decided = digest, decision
+        self._decided = {digest: (0.0, decision), **self._decided}
 
     def grant(self, grant: Grant) -> None:
         """Let the calls that `grant` covers run without asking a person.

@@ -50,9 +50,8 @@ class ToolFactory:
         """
         found = config or _annotated_config(builder)
         if not (isinstance(found, type) and issubclass(found, BaseToolConfig)):
-            raise DefinitionError(
-                f"{name!r}: the configuration must be a class made from BaseToolConfig: {found!r}"
-            )
+            wrong = "the configuration must be a class made from BaseToolConfig"
+            raise DefinitionError(f"{name!r}: {wrong}: {found!r}")
         if not name or not callable(builder):
             way = "register(name, tool class, configuration class)"
             raise DefinitionError(f"{name!r}: {way} needs a name and a class")
@@ -172,8 +171,6 @@ def _entry(entry: Any) -> tuple[str, Any]:
 
 
 def _offered(found: Any) -> tuple[Any, ...]:
-    if isinstance(found, tuple):
-        return found
     if isinstance(found, Tool):
         return (lambda config: found), BaseToolConfig
-    return (found,)
+    return found if isinstance(found, tuple) else (found,)

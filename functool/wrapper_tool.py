@@ -91,7 +91,7 @@ class WrapperTool(Tool):
         """
         if type(self).run is WrapperTool.run:
             return self.tool.watch()
-        return Watch(None, self.tool.bind)
+        return Watch(None, self.tool.bind, None)
 
     def _all_output_guardrails(self) -> list[OutputGuardrail]:
         return [*self.tool._all_output_guardrails(), *self.output_guardrails]
@@ -101,7 +101,10 @@ class WrapperTool(Tool):
         return await self.tool.invoke(call, context)
 
     async def _start_body(self, trip: Trip) -> Any:
-        return self._checked(await self.run(trip.sent, trip.context.handing_over()), "run")
+        trip.labels = sources = [*trip.labels]  # `run` of a subclass may drop those of the result.
+        at_once = type(self).run is WrapperTool.run
+        context = trip.context.handing_over(sources, at_once=at_once)
+        return self._checked(await self.run(trip.sent, context), "run")
 
     @property
     def _binder(self) -> Binder:  # type: ignore[override]

@@ -3,12 +3,14 @@
 import dataclasses
 import json
 import time
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
-from functool import ApprovalRequest, FunctionTool
+from functool import ApprovalRequest, FunctionTool, SchemaTool, WrapperTool
 from functool.approval import Grant
 
 SOURCES = {"/to": ["read_mail"], "/items/0": ["search", "fetch"]}
@@ -168,7 +170,7 @@ ARGUMENTS = st.dictionaries(st.sampled_from(NAMES), VALUES)
 def test_covers_law(named, sent, free):
     """Law: a call is covered when each argument is free, or is as named, or is not named and at its default."""
     free -= named.keys()
-    grant = Grant.of(TOOL, named, free=sorted(free))
+    grant = Grant(tool="send", definition="d" * 64, arguments=named, free=tuple(free))
     asked = ApprovalRequest.of("send", grant.definition, sent, "c1")
 
     def fits(name):
@@ -183,6 +185,51 @@ def test_covers_law(named, sent, free):
     assert grant.covers(asked, DEFAULTS) == all(map(fits, NAMES))
 
 
+@pytest.mark.parametrize(
+    ("place", "covered"),
+    [
+        ("/to", False),
+        ("/to/0", False),
+        ("", False),
+        ("/a~1b", False),
+        ("/~0", False),
+        ("/body", True),
+        ("/top", True),
+        ("/a", True),
+    ],
+)
+def test_a_free_argument_is_not_free_for_an_untrusted_tool(place, covered):
+    """A person who lets an argument be anything trusts the model to write it, not a web page."""
+    schema = {"properties": {name: {} for name in ("to", "body", "top", "a/b", "a", "~")}}
+    tool = SchemaTool("send", "Send a mail.", schema, print)
+    named = {"body": "hi", "top": 1, "a": 2}
+    sent = {**named, "to": ["ada"], "a/b": 1, "~": 1}
+
+    def covers(arguments, **options):
+        grant = Grant.of(tool, arguments, **options)
+        asked = ApprovalRequest.of("send", grant.definition, sent, "c1", {place: ["read_mail"]})
+        return grant.covers(asked, {})
+
+    assert covers(named, free=("to", "a/b", "~")) is covered
+    assert covers(sent), "a person has seen the value"
+
+
+def test_a_grant_names_arguments_of_the_tool():
+    """An unknown name is refused, as in a call; an alias is no name that a grant compares."""
+
+    def pay(amount: Annotated[int, Field(alias="Amount")], to: str = "bob") -> None: ...
+
+    tool = FunctionTool(pay)
+    assert Grant.of(tool, {"amount": 1}, free=["to"]).arguments == {"amount": 1}
+    for arguments, free in (({"zz": 1}, ()), ({}, ("zz",))):
+        with pytest.raises(ValueError, match="unknown argument zz; known: Amount, to"):
+            Grant.of(tool, arguments, free=free)
+        with pytest.raises(ValueError, match="unknown argument zz"):
+            Grant.of(WrapperTool(tool), arguments, free=free)
+        Grant.of(FunctionTool(lambda **rest: 1, name="f"), arguments, free=free)
+        Grant.of(SchemaTool("s", "S.", {"properties": {}}, print), arguments, free=free)
+
+
 def test_what_ends_a_grant():
     """It covers no call of another tool or definition, none after its time, and none when it is used up."""
     asked = ApprovalRequest.of("send", Grant.of(TOOL, {}).definition, {}, "c1")
@@ -195,3 +242,16 @@ def test_what_ends_a_grant():
     assert not covers(expires_at=now - 1)
     for change in ({"uses": 0}, {"tool": "other"}, {"definition": "0" * 64}):
         assert not dataclasses.replace(Grant.of(TOOL, {}), **change).covers(asked, {})
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_a_default_that_is_a_set_is_the_same_in_each_process(kind):
+    """The order of texts in a set differs from process to process, and an approval outlives one."""
+    words = [f"word {number}" for number in range(10, 40)]
+    default = kind([*words, 7, None])
+
+    def tag(words: set[str | int | None] = default) -> str:
+        return "tagged"
+
+    published = FunctionTool(tag).schema.parameters["properties"]["words"]["default"]
+    assert published == [*words, 7, None]

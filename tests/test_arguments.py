@@ -1,5 +1,6 @@
 """The front door: what comes in, what is refused, and in which words."""
 
+import cmath
 import collections
 import dataclasses
 import datetime
@@ -7,6 +8,7 @@ import enum
 import functools
 import json
 import math
+import re
 import uuid
 from collections.abc import Mapping
 from fractions import Fraction
@@ -43,7 +45,7 @@ from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
 from functool.errors import MAX_COMPARED, MAX_PROBLEMS
-from functool.schema import admits, json_schema, readings
+from functool.schema import admits, json_schema, readings, shapes
 from tests.schemas import (
     BOOL,
     INT,
@@ -84,7 +86,7 @@ class Size:
     height: float = 1.0
 
 
-def tool_of(annotation, default=...):
+def tool_of(annotation, default=..., **options):
     """A tool of one parameter `x`, and the list of what it received."""
     got = []
 
@@ -94,7 +96,7 @@ def tool_of(annotation, default=...):
     body.__annotations__ = {"x": annotation}
     if default is not ...:
         body.__defaults__ = (default,)
-    return FunctionTool(body), got
+    return FunctionTool(body, **options), got
 
 
 def send(annotation, arguments, default=...):
@@ -698,6 +700,33 @@ def test_a_foreign_schema_fills_defaults_and_drops_nulls():
     assert call(tool, {"a": None, "b": None, "c": None}).value == {"a": 3, "c": None}
     needed = call(foreign(obj({"a": INT}, required=["a"])), {"a": None})
     assert needed.text == "Invalid arguments. a: expected an integer"
+
+
+def test_a_default_that_a_foreign_schema_refuses_survives_a_replacement():
+    """Such defaults are filled in, and a guardrail that returns the call with them changes nothing about them."""
+
+    def louder(call, context):
+        return dataclasses.replace(
+            call, arguments={**call.arguments, "q": call.arguments["q"].upper()}
+        )
+
+    number = {"type": "integer", "minimum": 1}
+    parts = {"q": STR, "page": {**number, "default": 0}, "most": {**number, "default": 9}}
+    tool = foreign(obj(parts, required=["q"]))
+    tool.add_input_guardrails([louder])
+    filled = {"q": "A", "page": 0, "most": 9}
+
+    assert call(tool, {"q": "a"}).value == filled
+    assert call(WrapperTool(tool, input_guardrails=[louder]), {"q": "a"}).value == filled
+    assert call(tool, {"q": "a", "most": 3}).value == {**filled, "most": 3}
+    assert call(tool, {"q": "a", "page": 0}).error.type == "ArgumentError"
+    assert tool.sent_form({"q": "a", "page": 2, "most": 9}) == {"q": "a", "page": 2, "most": 9}
+    assert tool.sent_form({"q": 5, "page": 0}) == {"q": 5, "page": 0}
+    either = {"oneOf": [{"required": ["page"]}, {"required": ["q"]}]}
+    page = {"q": STR, "page": {"type": "integer", "default": 1}}
+    tool = foreign(obj(page, **either))
+    tool.add_input_guardrails([louder])
+    assert call(tool, {"q": "a"}).value == {"q": "A", "page": 1}
 
 
 @pytest.mark.parametrize("word", ["$defs", "definitions"])
@@ -1497,6 +1526,35 @@ def test_no_float_inside_of_a_class_becomes_infinite(text):
     assert not math.isfinite(tool_of(Loose)[0].bind({"x": {"at": text}}).values["x"].at)
 
 
+class Wave(BaseModel):
+    z: complex = 0j
+    data: Json[Any] = None
+
+
+class LooseWave(Wave, allow_inf_nan=True):
+    pass
+
+
+@pytest.mark.parametrize("text", ["nan", "1+infj", "1e999", "-Infinityj"])
+def test_no_complex_number_becomes_infinite(text):
+    """Neither part of a complex number is NaN or infinite, wherever it stands."""
+    for kind, sent in ((complex, text), (list[complex], [text]), (Wave, {"z": text})):
+        assert "expected a finite number" in str(refusal(kind, sent))
+    assert send(list[complex], {"x": ["1+2j", 3]}) == [1 + 2j, 3]
+    assert not cmath.isfinite(send(LooseWave, {"x": {"z": text}}).z)
+
+
+@pytest.mark.parametrize("text", ["NaN", '{"a": [1, Infinity]}', '[[{"": -1e999}]]'])
+def test_no_number_in_a_text_of_json_becomes_infinite(text):
+    """The JSON of a `Json` parameter follows the rules of the arguments, at every depth."""
+    for kind, sent in ((Json, text), (Json[Any], text), (Wave, {"data": text})):
+        assert "expected a finite number" in str(refusal(kind, sent))
+    assert send(Json, {"x": '{"a": [1.5, "NaN", null]}'}) == {"a": [1.5, "NaN", None]}
+    assert "JSON" in str(refusal(Json, "[1,"))
+    assert "JSON" in str(refusal(Json, 5))
+    assert send(LooseWave, {"x": {"data": text}}).data is not None
+
+
 def test_a_model_cannot_set_the_keyword_of_a_partial():
     """Neither a named parameter nor `**kwargs` takes a keyword that the partial has set."""
 
@@ -1653,6 +1711,76 @@ def test_long_arguments_of_a_recursive_union_are_read():
     wide = {f"n{number}": [number, {}] for number in range(9_000)}
     JSON = TypeAliasType("JSON", "dict[str, JSON] | list[JSON] | str | int")
     assert send(JSON, {"x": wide}) == wide
+
+
+@pytest.mark.parametrize("count", [1_000, 40_000])
+def test_the_strict_form_of_a_union_takes_limited_work(count):
+    """Each object is compared with the members of a union. In a megabyte that took seconds."""
+    tool, got = tool_of(list[Red | Black], strict=True)
+    sent = json.dumps({"x": [{"left": number, "a": 1} for number in range(count)]})
+
+    if count == 1_000:
+        assert call(tool, sent).success and len(got[0]) == count
+    else:
+        assert "too much work to check" in call(tool, sent).text and got == []
+
+
+def test_a_reference_in_the_strict_form_is_followed_once(monkeypatch):
+    """A union whose members are references is decoded without looking them up for each value."""
+    followed = []
+
+    def resolved(root, schema):
+        followed.append(schema)
+        return json_schema.resolved(root, schema)
+
+    tool, got = tool_of(list[Red | Black], strict=True)
+    monkeypatch.setattr(shapes, "resolved", resolved)
+    counts = []
+    for length in (100, 1_000):
+        followed.clear()
+        assert call(tool, {"x": [{"left": {"left": 1, "b": 2}, "a": None}] * length}).success
+        counts.append(len(followed))
+    assert counts[1] <= counts[0] and len(got[1]) == 1_000
+
+
+@pytest.mark.parametrize("kind", [re.Pattern, re.Pattern[str], re.Pattern[str] | None])
+def test_a_pattern_has_a_longest_length(kind):
+    """Python compiles a text of a megabyte for seconds, and one of ranges for minutes."""
+    assert send(kind, {"x": "[a-z]" * 200}) == re.compile("[a-z]" * 200)
+    assert refusal(kind, "a" * 1_001).problems[0] == {
+        "path": "x",
+        "expected": "patterns of at most 1,000 characters in all",
+    }
+    assert "regular expression" in str(refusal(kind, "("))
+
+
+def test_the_patterns_of_one_call_are_counted_together():
+    """A list of short patterns takes as long to compile as one long pattern."""
+    tool, got = tool_of(list[re.Pattern[str]])
+
+    for _ in range(3):
+        assert call(tool, {"x": ["a" * 500, "b" * 500]}).success
+    assert "x[2]: patterns of at most 1,000" in call(tool, {"x": ["a" * 500] * 2 + ["b"]}).text
+    assert len(got) == 3
+
+
+class Sieve(BaseModel):
+    x: "list[Sieve] | re.Pattern[str]"
+
+
+def test_patterns_in_a_recursive_union_and_in_a_model_are_counted():
+    """Wherever a pattern is compiled, its length is limited."""
+
+    class Find(ToolModel):
+        x: re.Pattern[str]
+
+        def run(self) -> str:
+            return self.x.pattern
+
+    for tool in (Find.tool(), tool_of(Sieve)[0]):
+        wrap = (lambda x: x) if tool.name == "find" else (lambda x: {"x": [{"x": x}]})
+        assert call(tool, {"x": wrap("a" * 1_000)}).success
+        assert "patterns of at most 1,000" in call(tool, {"x": wrap("a" * 1_001)}).text
 
 
 def test_many_objects_of_one_type_are_looked_at_with_few_schemas(monkeypatch):

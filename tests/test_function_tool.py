@@ -39,13 +39,18 @@ from functool import (
     FunctionTool,
     Inject,
     SchemaError,
+    SchemaTool,
     ToolCall,
     ToolFailure,
+    ToolModel,
     ToolResult,
     Toolset,
     WrapperTool,
+    function_tool,
 )
+from functool.binding.functions import FunctionBinder
 from functool.executors import inline
+from functool.guardrails import require_approval
 from tests import sample_tools
 from tests.schemas import INT, STR, array
 from tests.support import call, heard, taking
@@ -360,6 +365,19 @@ def test_what_is_no_executor_is_refused_at_definition(executor):
         FunctionTool(three, executor=executor)
 
 
+def test_the_class_of_an_executor_is_no_executor():
+    """It failed in each call; now the definition says to make one."""
+
+    class Pool:
+        async def __call__(self, func, *args, **kwargs):
+            return func(*args, **kwargs)
+
+    said = r"three.*: an executor is an object, not a class: Pool\(\.\.\.\)"
+    with pytest.raises(DefinitionError, match=said):
+        FunctionTool(three, executor=Pool)
+    assert call(FunctionTool(three, executor=Pool()), {"a": 1, "b": 2}).success
+
+
 # ---- generators
 
 
@@ -542,6 +560,17 @@ def test_defaults():
     assert published == {**INT, "minimum": 1, "default": 7, "description": "G."}
 
 
+def test_a_default_that_holds_something_mutable_is_copied_for_each_call():
+    """What one call does to a list inside of a tuple, another one must not see."""
+
+    def keep(pair: tuple[list[int], int] = ([], 0)):
+        pair[0].append(1)
+        return pair
+
+    tool = FunctionTool(keep)
+    assert [call(tool).value for _ in range(2)] == [([1], 0), ([1], 0)]
+
+
 # ---- every type
 
 T = TypeVar("T")
@@ -665,6 +694,25 @@ def test_the_value_is_what_the_annotation_says(annotation, sent, expected):
         assert value == expected and type(value) is type(expected)
 
 
+def test_guardrails_see_a_text_that_a_validator_of_the_author_takes():
+    """The body gets what the validator makes of the text, so guardrails see the text and not a list that is in it."""
+
+    def split(sent):
+        return sent.split(",") if isinstance(sent, str) else sent
+
+    def take(x: Annotated[list[str], BeforeValidator(split)], y: list[str]):
+        return x
+
+    seen = []
+    tool = FunctionTool(take, input_guardrails=[lambda call, context: seen.append(call.arguments)])
+
+    assert call(tool, {"x": '["a,b,a"]', "y": []}).value == ['["a', "b", 'a"]']
+    assert call(tool, {"x": "[a,b", "y": []}).value == ["[a", "b"]
+    assert [arguments["x"] for arguments in seen] == ['["a,b,a"]', "[a,b"]
+    assert call(tool, {"x": '["a,b"]', "y": '["c"]'}).value == ["a,b"]
+    assert seen[2] == {"x": ["a,b"], "y": ["c"]}
+
+
 @pytest.mark.parametrize(
     ("annotation", "sent"),
     [
@@ -727,6 +775,25 @@ def test_two_classes_of_one_name():
 # ---- names that exist later
 
 
+def test_two_threads_may_be_the_first_to_use_a_tool(monkeypatch):
+    """While one of them compiles a late annotation, the other finds the tool as it was, and compiles it, too."""
+    seen = []
+
+    def other_first(*options):
+        if not seen:
+            seen.append({})
+            seen[:] = [tool.bind({"a": 1}).values]
+        return FunctionBinder(*options)
+
+    def f(a: "Late", b: Annotated[int, Field(default=3)]) -> str:
+        return f"{a} {b}"
+
+    tool = FunctionTool(f)
+    Late = int  # noqa: N806, F841
+    monkeypatch.setattr(function_tool, "FunctionBinder", other_first)
+    assert (call(tool, {"a": 2}).text, seen) == ("2 3", [{"a": 1}])
+
+
 def test_forward_references_resolve_when_the_schema_is_needed():
     """A name defined further down the module is found when the tool is first used."""
     assert call(sample_tools.area, {"shape": {"width": 2, "height": 3}}).value == 6.0
@@ -786,6 +853,27 @@ def test_run_delivers_what_the_function_emits():
     assert asyncio.run(find.run(sent, context)).value == "x"
     assert log.kinds == ["tool:progress"]
     assert asyncio.run(find.run(sent, Context())).value == "x"
+
+
+def test_run_waits_for_slow_listeners():
+    """The events of an async function are delivered on the loop, before `run` returns."""
+
+    async def find(context: Context) -> str:
+        context.progress("looking")
+        return "found"
+
+    async def listener(event):
+        await asyncio.sleep(0)
+        told.append(event.kind)
+
+    async def run():
+        await FunctionTool(find).run(ToolCall(name="find"), context)
+        return [*told]
+
+    told = []
+    context = Context()
+    context.subscribe(listener)
+    assert asyncio.run(run()) == ["tool:progress"]
 
 
 if typing.TYPE_CHECKING:
@@ -859,6 +947,67 @@ def test_hidden_parameters_cannot_be_set_by_the_model(name):
 
     assert call(go, {name: "mallory"}).error.type == "ArgumentError"
     assert call(go).value == "ran"
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda tool: FunctionTool(tool, name="pay_now"),
+        lambda tool: FunctionTool(functools.partial(tool, amount=1)),
+        lambda tool: FunctionTool(WrapperTool(tool)),
+        lambda tool: SchemaTool("pay_now", "Pay.", {}, tool),
+    ],
+    ids=["tool", "partial", "wrapper", "handler"],
+)
+def test_a_tool_is_no_function_for_another_tool(wrap):
+    """It would be called as a function, so its guardrails and approvals would be lost in silence."""
+
+    def pay(amount: int) -> str:
+        return "paid"
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    with pytest.raises(DefinitionError, match=r"(pay|pay_now) \(.*is a tool.*guardrails"):
+        wrap(tool)
+    assert call(FunctionTool(tool.func), {"amount": 1}).text == "paid"
+
+
+User = TypeAliasType("User", Annotated[str, Inject(lambda context: "ada")])
+Own = TypeAliasType("Own", Context)
+
+
+def test_a_type_alias_of_what_is_injected():
+    """The mark may stand behind a name, and behind more marks."""
+
+    def go(x: int, user: User, again: Annotated[User, "About it."], own: Own) -> str:
+        return f"{x} {user} {again} {own.deps}"
+
+    tool = FunctionTool(go)
+    assert call(tool, {"x": 1}, Context("deps")).value == "1 ada ada deps"
+    assert list(tool.schema.parameters["properties"]) == ["x"]
+    assert call(tool, {"x": 1, "user": "eve"}).error.type == "ArgumentError"
+
+
+def test_a_mark_inside_of_a_type_is_refused():
+    """Nothing is injected there, so a model would set the value that the author wanted to hide."""
+
+    @dataclasses.dataclass
+    class Order:
+        user: Annotated[str, Inject(lambda context: "ada")] = ""
+
+    class Keys(TypedDict):
+        user: Annotated[str, Inject(lambda context: "ada")]
+
+    def inside(order: Order): ...
+    def listed(users: list[Annotated[str, Inject(lambda context: "ada")]]): ...
+    def unpacked(**keys: Unpack[Keys]): ...
+
+    for func in (inside, listed, unpacked):
+        with pytest.raises(DefinitionError, match="nothing inside of one is injected"):
+            FunctionTool(func)
+    with pytest.raises(DefinitionError, match="nothing inside of one is injected"):
+
+        class Send(ToolModel):
+            user: Annotated[str, Inject(lambda context: "ada")]
 
 
 def test_a_provider_is_asked_once_a_call():

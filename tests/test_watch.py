@@ -25,7 +25,7 @@ from functool.dialects import CallRefused, openai_chat
 from tests import mutations, signatures
 from tests.bfcl import lines
 from tests.schemas import INT, MAYBE_INT, NULL, STR, any_of, array, dict_of, obj, ref, tuple_of
-from tests.support import foreign
+from tests.support import foreign, taking
 
 SIGNATURES = int(os.environ.get("FUNCTOOL_SIGNATURES", "120"))
 
@@ -398,6 +398,26 @@ def test_too_many_bytes_and_too_many_levels_are_refused_at_once():
     error, at = judged(anything, deep)
     assert error is not None and "nested more than 100 levels" in str(error)
     assert at == len('{"value": ') + 100
+
+
+@pytest.mark.parametrize(("choices", "values"), [(1, 60_000), (20_000, 600)])
+def test_the_rest_of_a_very_long_piece_is_read_with_the_next_ones(choices: int, values: int):
+    """No piece holds the event loop: one that is much work is read in part, and no text is lost."""
+    watch = taking(list[Literal[tuple(f"c{n}" for n in range(choices))]]).watch()  # type: ignore[misc]
+
+    assert watch.feed('{"x": [' + '"c0",' * values + '"z"') is None
+    assert f"x[{values}]" in str(watch.feed(""))
+
+
+def test_one_piece_has_one_budget_for_all_its_patterns():
+    """Once the texts of a piece took much work to match, its other texts are left to the binder."""
+    tool = taking(list[Annotated[str, Field(pattern="^([01]*1[01]{900}2|[01]*)$")]])
+    texts = "".join(f'"{n:01000b}",' for n in range(60))
+
+    assert tool.watch().feed('{"x": [' + texts + '"z"') is None
+    watch = tool.watch()
+    watch.feed('{"x": [' + texts)
+    assert "x[60]" in str(watch.feed('"z"'))
 
 
 def test_a_refusal_stays():

@@ -277,9 +277,7 @@ def _validator_class() -> Any:
         if _has_repeats(items):
             yield SchemaMismatch("an item is repeated")
 
-    def others(
-        find: Any, kind: type, validator: Any, wanted: Any, instance: Any, schema: Any
-    ) -> Any:
+    def rest(find: Any, kind: type, validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         for name in find(validator, instance, schema) if type(instance) is kind else ():
             if wanted is False:
                 yield SchemaMismatch("", path=[name])
@@ -288,9 +286,9 @@ def _validator_class() -> Any:
 
     checks = {**Draft202012Validator.VALIDATORS, "pattern": pattern, "uniqueItems": unique}
     checks["patternProperties"] = pattern_properties
-    checks["additionalProperties"] = partial(others, _undeclared, dict)
+    checks["additionalProperties"] = partial(rest, _undeclared, dict)
     for word, kind in (("unevaluatedProperties", dict), ("unevaluatedItems", list)):
-        checks[word] = partial(others, partial(_unevaluated, word), kind)
+        checks[word] = partial(rest, partial(_unevaluated, word), kind)
     counted = {name: _counting(name, check) for name, check in checks.items()}
     made: Any = extend(Draft202012Validator, counted)
     evolve = made.evolve

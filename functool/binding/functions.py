@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -101,14 +102,14 @@ class FunctionBinder:
         most = 0 if self._decode else _LARGE
         self._short = most if limit is None else min(limit // 4, most)
         self._nests = "any" in kinds or self._recursive
+        self._compiles = "regex" in kinds
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds
         self._unbounded = self._nests or "number" in kinds
         # Arguments are flat if no value holds an object. Then each argument has one colon, and
         # counting colons finds unknown arguments faster than pydantic's "forbid".
         self._flat = not (kinds & _NESTING or parts.rest)
-        counts = self._flat and self._decode is None
-        if counts:
+        if self._flat and self._decode is None:
             self._validate = self._validator("ignore")
         else:  # A recursive type is checked without naming all problems of its unions.
             self._validate = self._validate_large if self._recursive else self._validate_closed
@@ -225,6 +226,9 @@ class FunctionBinder:
         Some models send JSON as a string there. The parsed value may be in strict form.
         """
         texts = [wire for wire in self._containers if isinstance(sent.get(wire), str)]
+        with suppress(ValidationError):  # A validator of the author may take the texts themselves.
+            if texts and self._validate_large(to_json(sent).decode(), strict=True):
+                return sent
         for wire in texts:
             sent[wire] = parsed(sent[wire])
         return self._decode(sent) if texts and self._decode is not None else sent
@@ -261,7 +265,7 @@ class FunctionBinder:
         new_core: Any = {**core, "schema": root} if core["type"] == "definitions" else root
         made = compiled(new_core, {"allow_inf_nan": False}, brief=first_only).validate_json
         if not self._recursive:
-            return made
+            return bounded(made, lambda text: 0) if self._compiles else made
         if first_only:
             return bounded(made, lambda text: _MANY + len(text) // 2)
         few = bounded(made, lambda text: _FEW)

@@ -13,7 +13,7 @@ from functool.binding.json_text import shown_name
 from functool.errors import MAX_PROBLEMS, close_names
 from functool.schema.admits import names_at
 from functool.schema.json_schema import property_names
-from functool.schema.readings import NO_MEMBER, READ
+from functool.schema.readings import LONG_PATTERN, MAX_PATTERN, NO_MEMBER, READ
 from functool.schema.steps import repeats_key
 
 _CHOICE = re.compile(
@@ -39,6 +39,7 @@ _EXPECTED = {
     "none_required": "null",
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
     **dict.fromkeys(_OBJ.split(), "an object"),
+    LONG_PATTERN: f"patterns of at most {MAX_PATTERN:,} characters in all",
     NO_MEMBER: "one of the types of the schema",
     "uuid_parsing": "a valid UUID",
     **dict.fromkeys(("fraction_type", "fraction_parsing"), "a fraction, such as '1/3'"),

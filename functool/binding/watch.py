@@ -24,10 +24,12 @@ from weakref import WeakKeyDictionary
 
 from pydantic_core import from_json
 
+from functool.binding.engine import bounded_work
 from functool.binding.json_text import MAX_DEPTH, shown_name
 from functool.binding.problems import path_text
 from functool.binding.watched_shapes import LONGEST, Limits, Shape, Shapes, fits_text, fits_value
 from functool.errors import ArgumentError
+from functool.schema.shapes import values_of
 
 T = TypeVar("T")
 _Reading: TypeAlias = Generator[None, str, T]
@@ -50,10 +52,8 @@ _BARE_PART = re.compile(
     re.ASCII,
 )
 
-
-def _is_nested(closers: list[str]) -> bool:
-    """Whether something stands in an object inside of the arguments."""
-    return "}" in closers[1:]
+_AT_ONCE = 50_000
+"""How many values are read at one `feed`. The rest of the text waits for the next one."""
 
 
 class _FalseAlarm(Exception):
@@ -67,17 +67,20 @@ class Watch:
     complete arguments. `limit` is the maximum number of bytes.
     """
 
-    def __init__(
-        self, shapes: Shapes | None, ask: Callable[[str], Any], limit: int | None = None
-    ) -> None:
+    def __init__(self, shapes: Shapes | None, ask: Callable[[str], Any], limit: int | None) -> None:
         self._error: ArgumentError | None = None
         self._reading = _no_reading() if shapes is None else _Reader(shapes, ask, limit).read()
         next(self._reading, None)
 
     def feed(self, text: str) -> ArgumentError | None:
-        """Read the next piece. Return an error if the arguments can no longer become valid."""
+        """Read the next piece. Return an error if the arguments can no longer become valid.
+
+        Of a piece with tens of thousands of values the rest is read with the next pieces, so that
+        it cannot hold the event loop.
+        """
         try:
-            self._reading.send(text)
+            with bounded_work():
+                self._reading.send(text)
         except ArgumentError as error:
             self._error = error
         except Exception:
@@ -119,7 +122,7 @@ class _Reader:
         """Wait for the next piece."""
         piece = yield
         self._pieces.append(piece)
-        self._before += self._at
+        self._before, self._left = self._before + self._at, _AT_ONCE
         self._text, self._at = self._text[self._at :] + piece, 0
         self._bytes += len(piece.encode(errors="surrogatepass"))
         if self._limit is not None and self._bytes > self._limit:
@@ -146,6 +149,9 @@ class _Reader:
         if kind not in shape:
             self._suspect(_REST.get(mark, ""), self._closers)
         limits = shape.get(kind, {})
+        self._left -= 1 + len(values_of(limits) or ()) // 200  # A text is compared with each.
+        if self._left < 0:
+            yield from self._more()
         if kind == "string":
             yield from self._string(limits)
         elif mark in "{[":
@@ -158,7 +164,7 @@ class _Reader:
             self._steps.pop()
         else:
             yield from self._bare(mark, limits)
-        if self._held and not _is_nested(self._closers):
+        if self._held and "}" not in self._closers[1:]:  # The object inside is closed.
             self._ask(self._held, self._completed())
 
     def _object(self, fields: Limits) -> _Reading[None]:
@@ -239,7 +245,7 @@ class _Reader:
 
         `rest` completes the value or name, and `closers` are of the objects and lists around it.
         """
-        if _is_nested(closers):
+        if "}" in closers[1:]:  # This stands in an object inside of the arguments.
             self._held = self._held or [*self._steps]
         else:
             self._ask(self._steps, self._completed(rest))

@@ -56,6 +56,7 @@ _REMEDIES = {
     "not-iterable": "Of an Untrusted list, use .each().",
     "not-subscriptable": "Of an Untrusted value, use .part(...).",
 }
+_RUN = "functool.code_mode.run"
 _OFFSET = 1
 """How many lines precede the program in the text that the checker sees."""
 
@@ -219,21 +220,23 @@ class _CodeTool(Tool):
             max_output=self._limits.output_chars,
             memory=Memory(self._limits.memory_mb * 1_048_576, record.outcomes.values()),
         )
+        context.notes[_RUN] = run
         paused = False
         try:
             answer = await self._run_program(program, run)
             return _result(await record.end(answer))
         except Stopped as stopped:
             paused = stopped.paused
-            found = replace(
-                stopped.result, metadata={**stopped.result.metadata, **_calls_and_sources(run)}
-            )
-            if found.error is not None:
-                message = f"{found.error.message}\n{run.calls_text()}"
-                found = replace(found, error=replace(found.error, message=message))
+            found = run.with_calls(stopped.result)
             return found if paused else _result(await record.end(_kept(found)))
         finally:
             record.release(paused)
+
+    async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
+        """Name the calls that a program had made when the time was over, or when it failed."""
+        result = await super().on_error(error, context)
+        run: Run | None = context.notes.get(_RUN)
+        return result if run is None or not run.made else run.with_calls(result)
 
     async def _record(self, call: ToolCall, context: Context[Any], code: str) -> Record:
         """Return the record of this call's program.
@@ -312,7 +315,7 @@ class _CodeTool(Tool):
         data, sources = run.labels.shown(value, self.settings.untrusted)
         shown = {"printed": "".join(run.printed), "value": data}
         text = _within(shown, run.unprinted, self._limits.output_chars)
-        return {"text": text, "value": shown, "error": None, **_calls_and_sources(run, sources)}
+        return {"text": text, "value": shown, "error": None, **run.metadata(sources)}
 
     def _failure(self, message: str, run: Run) -> Outcome:
         parts = [message, run.calls_text()]
@@ -321,13 +324,7 @@ class _CodeTool(Tool):
         text = "\n".join(parts)
         most = self._limits.output_chars
         text = text if len(text) <= most else f"{text[: most - 1]}…"
-        return {"text": "", "value": None, "error": text, **_calls_and_sources(run)}
-
-
-def _calls_and_sources(run: Run, sources: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the calls and sources of a run, as metadata for the host."""
-    found = list(dict.fromkeys([*run.sources, *sources]))
-    return {"calls": run.made, **({"sources": found} if found else {})}
+        return {"text": "", "value": None, "error": text, **run.metadata()}
 
 
 def _kept(result: ToolResult) -> Outcome:

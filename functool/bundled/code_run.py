@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from functool.bundled.code_stubs import Function
 from functool.bundled.code_values import Labels, ValueProblem
 from functool.bundled.code_worker import Session, Turn
 from functool.executors import in_thread
+from functool.guardrails.sources import SHOWS_OTHERS
 from functool.layers.passing import is_passing
 
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
@@ -220,6 +221,7 @@ class Run:
                 )
             waiting[call.id] = number
             if known is None:
+                self.made[-1]["outcome"] = "unknown"  # Until it ends: the run may be cancelled.
                 calls.append(call)
         return calls
 
@@ -231,6 +233,8 @@ class Run:
         if function is None:
             raise ValueProblem(f"there is no tool {name!r}")
         self.made[-1]["name"] = function.tool.name
+        if function.tool.name == "search_tools":  # The answer may repeat what a search showed.
+            self.context.notes[SHOWS_OTHERS] = True
         arguments, sources = self.labels.plain(function.arguments(given))
         above = [
             name for names in (self.call.metadata.get("sources") or {}).values() for name in names
@@ -361,6 +365,18 @@ class Run:
         more = [f"and {len(done) - 40} more"] if len(done) > 40 else []
         shown = "; ".join([*done[:40], *more])
         return f"Calls that it had made, not to be repeated where done: {shown}"
+
+    def metadata(self, sources: Iterable[str] = ()) -> dict[str, Any]:
+        """Return the calls, and the sources of the calls and of an answer, for the host."""
+        found = list(dict.fromkeys([*self.sources, *sources]))
+        return {"calls": self.made, **({"sources": found} if found else {})}
+
+    def with_calls(self, result: ToolResult) -> ToolResult:
+        """Return a result that names the calls: for the host, and in an error for the model."""
+        error = result.error
+        if error is not None:
+            error = replace(error, message=f"{error.message}\n{self.calls_text()}")
+        return replace(result, error=error, metadata={**result.metadata, **self.metadata()})
 
     def _note(self, call_id: str, outcome: str) -> None:
         for made in self.made:

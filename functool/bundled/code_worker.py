@@ -29,10 +29,16 @@ except ImportError as _missing:
 __all__ = ["MontyError", "Session", "Sessions", "Setup", "Turn", "WorkerDied", "checked_version"]
 
 MAX_SESSIONS = 32
-"""How many programs run at the same time in this process. Others wait."""
+"""How many programs run at the same time in this process. Others wait for their turn."""
+
+WAIT_SECONDS = 300.0
+"""How long a program waits for its turn. A person may let other programs wait for hours."""
 
 HOST_TOO = 2
 """How often the seconds of a program may pass while it runs and the host answers its questions."""
+
+KEPT_BYTES = 50 * 1_048_576
+"""A larger process is ended after its program. It does not give memory back to the system."""
 
 READY = 2
 """How many warmed sessions a code tool keeps ready."""
@@ -54,6 +60,10 @@ _places = threading.BoundedSemaphore(MAX_SESSIONS)
 
 class WorkerDied(ToolError):
     """The interpreter's process ended in the middle of a program."""
+
+
+class TooBusy(ToolError):
+    """A program was not run, because too many others run or wait."""
 
 
 class TooSlow(ToolError):
@@ -273,6 +283,8 @@ class Session:
 
     def close(self) -> None:
         """Give the process back to the pool, without the state of the program."""
+        if _resident(self._pid) > KEPT_BYTES:
+            self.kill()
         with suppress(Exception):
             self._session.__exit__(None, None, None)
 
@@ -292,8 +304,15 @@ class Sessions:
         """Return a session for one program, and start another one for later.
 
         This blocks while all are in use.
+
+        Raises:
+            TooBusy: All were in use for too long.
         """
-        _places.acquire()
+        if not _places.acquire(timeout=WAIT_SECONDS):
+            raise TooBusy(
+                f"The program was not run: {MAX_SESSIONS} others run or wait in this process, and"
+                f" none ended within {WAIT_SECONDS:g} seconds. Run it again later."
+            )
         try:
             if self._pid != os.getpid():  # A forked child cannot use the sessions of its parent.
                 self._ready.clear()
@@ -335,6 +354,14 @@ def _warm(owner: weakref.ref[Sessions]) -> None:
         sessions._coming -= 1
         if session is not None:
             sessions._ready.append(session)
+
+
+def _resident(pid: int | None) -> int:
+    """Return how many bytes of memory a process takes, or 0 if the system does not say."""
+    with suppress(OSError, ValueError, IndexError):
+        pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def _close_all(ready: list[Session], starter: _Starter) -> None:

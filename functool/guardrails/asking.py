@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NoReturn, TypeAlias
 
@@ -38,6 +38,9 @@ OutputGuardrail: TypeAlias = Callable[[_Out, Context[Any]], _Out | Awaitable[_Ou
 Generic, so that a host can use one guardrail on message types of its own.
 """
 
+Record: TypeAlias = list[dict[str, str]]
+"""What guardrails did with a call or its result, as `result.metadata["guardrails"]` shows it."""
+
 logger: logging.Logger = logging.getLogger("functool")
 
 
@@ -47,9 +50,7 @@ def name_of(guardrail: Any) -> str:
     return str(getattr(guardrail, "__name__", None) or type(guardrail).__name__)
 
 
-def ask(
-    guardrail: Any, value: Any, context: Context[Any], stage: str, record: list[dict[str, str]]
-) -> Any:
+def ask(guardrail: Any, value: Any, context: Context[Any], stage: str, record: Record) -> Any:
     """Call a guardrail, and return its answer for `await_answer` to check.
 
     Raises:
@@ -62,9 +63,7 @@ def ask(
         _refuse(failure_or_raise(error), guardrail, stage, record)
 
 
-async def await_answer(
-    answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]
-) -> Any:
+async def await_answer(answer: Any, guardrail: Any, value: Any, stage: str, record: Record) -> Any:
     """Check a guardrail's answer, and return the value that the next guardrail gets.
 
     What the guardrail did is added to `record`.
@@ -89,7 +88,7 @@ async def await_answer(
 
 
 def _refuse(
-    error: Exception, guardrail: Any, stage: str, record: list[dict[str, str]], message: str = ""
+    error: Exception, guardrail: Any, stage: str, record: Record, message: str = ""
 ) -> NoReturn:
     """Raise the refusal of a guardrail. A guardrail that failed also refuses, and is logged."""
     name = name_of(guardrail)
@@ -102,7 +101,7 @@ def _refuse(
     raise GuardrailError(message, stage=stage, guardrail=name) from error
 
 
-def refuse_changed(guardrail: Any, record: list[dict[str, str]]) -> NoReturn:
+def refuse_changed(guardrail: Any, record: Record) -> NoReturn:
     """Refuse a call whose arguments a guardrail, or an approver, changed in place.
 
     The body would not see such a change, so it would not run what the guardrails have checked.
@@ -112,21 +111,26 @@ def refuse_changed(guardrail: Any, record: list[dict[str, str]]) -> NoReturn:
     _refuse(error, guardrail, "input", record, f"The call was refused: {error}.")
 
 
-def arguments_of(call: ToolCall, context: Context[Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the arguments of a call, after a check that a guardrail finds these names in them.
+def arguments_of(call: ToolCall, context: Context[Any], names: Collection[str]) -> dict[str, Any]:
+    """Return the arguments of these names, for a guardrail to look at; without names all arguments.
 
-    A call may leave out an optional argument. But if the schema lacks names of the arguments, there
-    are aliases, and the argument may be there under another name.
+    A call may leave out an optional argument. But if the call has names that the schema lacks, the
+    argument may be there under another name. If the schema allows such names, they are looked at
+    too. If it does not, they belong to parameters with aliases, and the check fails.
 
     Raises:
         LookupError: The tool has no argument of a name.
     """
     given = call.arguments if isinstance(call.arguments, Mapping) else {"": call.arguments}
-    known = context.schema.plain.get("properties", {}) if context.schema else {}
-    for name in names:
-        if name not in given and not (name in known and given.keys() <= known.keys()):
+    schema = context.schema.plain if context.schema else {}
+    known = schema.get("properties", {})
+    others = given.keys() - known.keys()
+    absent = [name for name in names if name not in given]
+    for name in absent:
+        if name not in known or (others and schema.get("additionalProperties") is False):
             raise LookupError(f"the tool has no argument {name!r} to look at")
-    return dict(given)
+    looked = {*names, *(others if absent else ())} if names else given
+    return {name: value for name, value in given.items() if name in looked}
 
 
 def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]:

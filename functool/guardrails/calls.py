@@ -30,7 +30,7 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
 
     def block(call: ToolCall, context: Context[Any]) -> None:
         arguments = arguments_of(call, context, [] if argument is None else [argument])
-        for text in _texts(arguments if argument is None else arguments.get(argument)):
+        for text in _texts(arguments if argument is None else [*arguments.values()]):
             if any(pattern.search(text) for pattern in compiled):
                 what = f"argument {argument!r}" if argument else "call"
                 raise GuardrailError(f"Blocked: the {what} matches a blocked pattern.")
@@ -61,10 +61,9 @@ def rate_limit(calls: int, per_seconds: float, per: Per = "tool") -> InputGuardr
         while times and times[0] <= now - per_seconds:
             times.popleft()
         if len(times) >= calls:
-            raise GuardrailError(
-                f"Too many calls: at most {calls} in {per_seconds:g} seconds."
-                f" Try again in {times[0] + per_seconds - now:.1f} seconds."
-            )
+            why = f"Too many calls: at most {calls} in {per_seconds:g} seconds."
+            wait = times[0] + per_seconds - now
+            raise GuardrailError(f"{why} Try again in {wait:.1f} seconds.")
         times.append(now)
 
     return _counting(rate_limit, per)
@@ -82,9 +81,10 @@ def budget(
     Args:
         calls: How many calls the budget allows.
         seconds: How many seconds after the first call the budget lasts.
-        per: `"context"` has one budget in each context for all tools together, including the inner
-            calls of an agent; `"tool"` has one budget for each tool in this process. If a host
-            makes a new context for each call, use `"tool"`.
+        per: `"context"` has one budget in each context for all tools together; `"tool"` has one
+            budget for each tool in this process. If a host makes a new context for each call, use
+            `"tool"`. An agent of a framework shares the budget of the call around it only if
+            `context.deps` is the context itself.
 
     Raises:
         DefinitionError: Neither limit is given, a limit is not a positive number (`calls`: a
@@ -103,10 +103,8 @@ def budget(
         left = {kind: max(0, most - spent[kind]) for kind, most in limits.items() if most}
         if not all(left.values()):
             rests = " and ".join(f"{round(left[k], 1)} of {limits[k]} {k}" for k in left)
-            raise GuardrailError(
-                f"The budget is used up: {rests} are left. Make no such call again: answer with"
-                " what you have, and say what is missing."
-            )
+            why = f"The budget is used up: {rests} are left. Make no such call again"
+            raise GuardrailError(f"{why}: answer with what you have, and say what is missing.")
         used["calls"] += 1
 
     return _counting(budget, per)
@@ -131,10 +129,9 @@ def max_repeats(n: int) -> InputGuardrail:
         counts["times"] = counts.get("times", 0) + 1 if counts.get("call") == call else 1
         counts["call"] = call
         if counts["times"] > n:
-            raise GuardrailError(
-                f"The same call came {counts['times']} times in a row; at most {n} are answered."
-                " Use the answer that you have, change the arguments, or try another way."
-            )
+            why = f"The same call came {counts['times']} times in a row; at most {n} are answered."
+            way = "Use the answer that you have, change the arguments, or try another way."
+            raise GuardrailError(f"{why} {way}")
 
     return _counting(max_repeats, "context")
 

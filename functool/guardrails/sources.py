@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
 from itertools import islice
 from typing import Any
 
-from functool.approval import same_json
-from functool.call import ToolCall, ToolResult, metadata_of, to_json
+from functool.approval import defaults_of, escaped, is_texts, same_json
+from functool.call import ToolCall, ToolResult, ToolSchema, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
@@ -29,6 +30,13 @@ _SHORT = 200
 _MOST = 10_000
 _NAMED = 50
 
+SHOWS_OTHERS = "functool.trusted_only:shows others"
+"""A key in the notes of a call whose result shows what other people wrote about their tools."""
+
+# For each agent that runs around this code, the labels of its call. An agent's framework calls
+# tools without the context of the agent's own call.
+agents: ContextVar[tuple[list[str], ...]] = ContextVar("functool_agents", default=())
+
 wanted_results: set[str] = set()
 """Not empty once a guardrail needs the results of trusted tools. Then the road calls `remember`."""
 
@@ -37,9 +45,10 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
     """Return a guardrail that allows only trusted values in these arguments.
 
     A value with a label in `call.metadata["sources"]` comes from an untrusted tool. A value without
-    a label is trusted. With `wrote`, it is trusted only if it occurs in what the user wrote, or if
-    it is a complete short value that a trusted tool returned in this context. What the tool got as
-    an argument itself does not count. A key that the schema does not name is a value as well.
+    a label is trusted. With `wrote`, it is trusted only if it occurs in what the user wrote, if it
+    is the default, or if it is a complete short value that a trusted tool returned in this context.
+    What the tool got as an argument itself does not count. A key that the schema does not name is a
+    value as well.
 
     Args:
         *arguments: Names of arguments; by default all arguments.
@@ -56,13 +65,12 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
     async def untrusted(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
         """Return the sources of each untrusted value, by its JSON pointer."""
         given = arguments_of(call, context, arguments)
-        names = [name for name in arguments or given if name in given]
         labels = _labels(call)
-        places = {f"/{_escaped(name)}" for name in names}
+        places = {f"/{escaped(name)}" for name in given}
         suspect = {
             place: sources
             for place, sources in labels.items()
-            if names and (not place or f"/{place[1:].partition('/')[0]}" in places)
+            if given and (not place or f"/{place[1:].partition('/')[0]}" in places)
         }
         if wrote is None:
             return suspect
@@ -70,9 +78,14 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         texts = [answer] if isinstance(answer, str) else [str(text) for text in answer]
         known = context.state.get(_RETURNED, ())
         is_known = cache(lambda text: _is_known(text, texts, known))
-        named = set(property_names(context.schema.plain)) if context.schema else set()
-        for name in names:
-            unknown = _unknown_places(given[name], f"/{_escaped(name)}", named, labels, is_known)
+        plain = context.schema.plain if context.schema else {}
+        is_open = plain.get("additionalProperties") is not False
+        named = {*property_names(plain), *(arguments if is_open else given)}
+        defaults = defaults_of(context.schema) if context.schema else {}
+        for name, value in given.items():
+            if name in defaults and same_json(value, defaults[name]):
+                continue
+            unknown = _unknown_places((name, value), named, labels, is_known)
             suspect |= {place: [MODEL] for place in unknown}
         return suspect
 
@@ -84,13 +97,12 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
             marked = replace(call, metadata={**call.metadata, "sources": _labels(call) | suspect})
             answer: ToolCall | None = await approval(marked, context)
             return answer
-        text = "; ".join(
-            f"{place or 'all of it'} is from {', '.join(names)}" for place, names in suspect.items()
+        blamed = (
+            f"{at or 'all of it'} is from {', '.join(names)}" for at, names in suspect.items()
         )
         rule = "its values have to come from the user or from a trusted tool"
-        raise GuardrailError(
-            f"The call was refused: {rule}, and {text[:1000]}.", details={"sources": suspect}
-        )
+        text = f"The call was refused: {rule}, and {'; '.join(blamed)[:1000]}."
+        raise GuardrailError(text, details={"sources": suspect})
 
     if ask:
 
@@ -104,26 +116,28 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 def _check(arguments: tuple[str, ...], wrote: Any) -> None:
     if not all(isinstance(name, str) and name for name in arguments):
         raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
-    if wrote is None:
-        return
-    if not callable(wrote):
+    if wrote is not None and not callable(wrote):
         raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
-    wanted_results.add(_RETURNED)
+    if wrote is not None:
+        wanted_results.add(_RETURNED)
 
 
 def _unknown_places(
-    value: Any,
-    top: str,
+    argument: tuple[str, Any],
     named: Collection[str],
     labels: Collection[str],
     is_known: Callable[[str], bool],
 ) -> list[str]:
-    """Return the places without a label of the values that are not known: at most 50 and `top`."""
-    found = (place for place, item in _leaves(value, top, named) if not is_known(_text(item)))
-    bare = (place for place in found if not _is_labelled(place, labels))
-    places = [*islice(bare, _NAMED + 1)]
+    """Return the places without a label of the values that are not known: at most 50 and the top.
+
+    The name of an argument is such a value as well, unless it is `named`.
+    """
+    leaves = _leaves(dict([argument]), "", named)
+    bare = (part for part in leaves if not _is_labelled(part[0], labels))
+    found = (place for place, item in bare if not is_known(_text(item)))
+    places = [*islice(found, _NAMED + 1)]
     # A person cannot read more, so the whole is blamed.
-    return [*places[:_NAMED], top] if len(places) > _NAMED else places
+    return [*places[:_NAMED], f"/{escaped(argument[0])}"] if len(places) > _NAMED else places
 
 
 def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
@@ -133,35 +147,50 @@ def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
     """
     if result.error is not None or metadata_of(result).get("sources") or _labels(call):
         return
+    if SHOWS_OTHERS in (context.noted or {}):
+        return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
     data = result.text if result.value is None else result.value
     with suppress(ValueError):  # As JSON, each field of a model is a value.
         data = json.loads(to_json(data))
     sent = {_text(value) for _, value in _leaves(call.arguments, "")}
     texts = (_text(value) for _, value in _leaves(data, ""))
-    new = dict.fromkeys(text for text in texts if len(text) <= _SHORT and text not in sent)
-    known.update([*new][: _MOST - len(known)])
+    new = (t for t in texts if len(t) <= _SHORT and t not in sent and t not in known)
+    known.update(islice(new, _MOST - len(known)))
 
 
 def has_sources(call: ToolCall) -> bool:
-    """Whether a call has labels. A host may have set its metadata to anything."""
+    """Whether a call has labels. A host may have set its metadata to anything.
+
+    Raises:
+        GuardrailError: The labels cannot be read, so nobody knows which values are trusted.
+    """
     metadata: Any = call.metadata
-    return isinstance(metadata, Mapping) and isinstance(metadata.get("sources"), Mapping)
+    sources = metadata.get("sources") if isinstance(metadata, Mapping) else None
+    if sources is None:
+        return False
+    if not (isinstance(sources, Mapping) and all(map(is_texts, [[*sources], *sources.values()]))):
+        wrong = "the host's labels cannot be read: `sources` maps JSON pointers to lists of names"
+        raise GuardrailError(f"The call was refused: {wrong}.")
+    return True
 
 
-def placed(call: ToolCall, names: Mapping[str, str], known: Collection[str]) -> dict[str, Any]:
+def placed(call: ToolCall, names: Mapping[str, str], schema: ToolSchema) -> dict[str, Any]:
     """Return the metadata of a call with its labels at the places of the canonical arguments.
 
     A label of an alias moves to the parameter, and one whose place nobody knows, such as a place in
     the strict form, to the whole call. `names` maps the names that were sent to those of the
-    parameters, and `known` are the names in the schema: an argument with null may be left out.
+    parameters. An argument in the schema may be missing there: with null it is left out.
     """
     found: dict[str, Any] = {}
+    known = schema.plain.get("properties", ())
+    # A name that only the strict form has is not that of an argument.
+    own = {*names.values()} - (schema.parameters.get("properties", {}).keys() - known)
     for place, labels in call.metadata["sources"].items():
-        head = str(place)[1:].partition("/")[0]
+        head = place[1:].partition("/")[0]
         name = head.replace("~1", "/").replace("~0", "~")
-        at = {names.get(name, name), name} & {*names.values()} if place else ()
-        there = {f"/{_escaped(each)}{place[1 + len(head) :]}" for each in at}
+        at = {names.get(name, name), name} & own if place else ()
+        there = {f"/{escaped(each)}{place[1 + len(head) :]}" for each in at}
         for each in there or [place if name in known else ""]:
             found[each] = [*dict.fromkeys((*found.get(each, ()), *labels))]
     return {**call.metadata, "sources": found}
@@ -169,14 +198,13 @@ def placed(call: ToolCall, names: Mapping[str, str], known: Collection[str]) -> 
 
 def _labels(call: ToolCall) -> dict[str, list[str]]:
     labels = call.metadata["sources"] if has_sources(call) else {}
-    return {str(place): [*names] for place, names in labels.items()}
+    return {place: [*names] for place, names in labels.items()}
 
 
 def _is_decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
     """Whether a person wrote exactly these arguments, or has just approved them."""
-    given: Any = call.arguments
     wanted = decision.get("arguments") if decision.get("approved") else None
-    return wanted is not None and same_json(wanted, dict(given))
+    return wanted is not None and same_json(wanted, call.arguments)
 
 
 def _is_labelled(place: str, labels: Collection[str]) -> bool:
@@ -186,20 +214,14 @@ def _is_labelled(place: str, labels: Collection[str]) -> bool:
     return place in labels
 
 
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def _leaves(
-    value: Any, at: str, named: Collection[str] = (), depth: int = 0
-) -> Iterator[tuple[str, Any]]:
+def _leaves(value: Any, at: str, named: Collection[str] = (), depth: int = 0) -> Iterator[Any]:
     """Yield each text and number in a value, with its JSON pointer.
 
     The keys of objects are texts as well, except those that the schema has `named`.
     """
     if isinstance(value, Mapping) and depth < 100:
         for key, item in value.items():
-            place = f"{at}/{_escaped(str(key))}"
+            place = f"{at}/{escaped(str(key))}"
             if key not in named:
                 yield place, key
             yield from _leaves(item, place, named, depth + 1)
@@ -230,6 +252,4 @@ def _contains(written: str, text: str) -> bool:
 
 def _text(value: Any) -> str:
     """Return a value as text for comparison. 5 and 5.0 give the same text."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)

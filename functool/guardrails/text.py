@@ -225,10 +225,7 @@ _ESCAPE = re.compile(
     r'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})'
 )
 
-_LETTERS = {
-    **{letter: letter for letter in '"\\/'},
-    **dict(zip("bfnrt", "\b\f\n\r\t", strict=True)),
-}
+_LETTERS = {**{c: c for c in '"\\/'}, **dict(zip("bfnrt", "\b\f\n\r\t", strict=True))}
 
 _BREAKS = " \n\t,"
 _LAST_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+\Z")

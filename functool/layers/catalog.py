@@ -36,6 +36,8 @@ from functool import (
 )
 from functool.binding.watch import Watch
 from functool.executors import in_thread, inline
+from functool.guardrails.sources import SHOWS_OTHERS, agents
+from functool.layers.some_tools import for_tool
 from functool.layers.words import CANDIDATES, FIELDS, WordIndex
 from functool.schema.json_schema import walk
 
@@ -229,6 +231,10 @@ class Catalog:
             matches = self._search(query, limit, context, _runs_beside if fixed else _any)
             names = context.state.setdefault(FOUND, [])
             names += [m.tool.name for m in matches if m.tool.name not in names]
+            if strangers := [m.tool.name for m in matches if m.tool.settings.untrusted]:
+                context.notes[SHOWS_OTHERS] = True
+                for labels in agents.get():  # An agent may repeat what the search has shown it.
+                    labels += strangers
             if not matches:
                 return ToolResult(
                     output=ToolResult.of("No tool fits. Try other words.").output, value=[]
@@ -275,6 +281,7 @@ class CallTool(WrapperTool):
         self._tools = tools
         self._catalog = catalog
         self._funcs: tuple[Any, ...] = ()
+        self._made: dict[str, list[Any]] = {}
 
     @property
     def requires_approval(self) -> bool:
@@ -288,30 +295,39 @@ class CallTool(WrapperTool):
     def around(self: T, func: Any) -> T:
         """Return a copy that wraps `func` around the bodies of the tools that it calls."""
         twin = super().around(func)
-        twin._funcs = (*self._funcs, func)
+        twin._funcs, twin._made = (*self._funcs, func), {}
         return twin
 
-    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Run the named tool with its own checks and guardrails."""
+    def reached(self, call: ToolCall, context: Context[Any] | None = None) -> tuple[Tool, ToolCall]:
+        """Return the tool that a call names, and the call of that tool.
+
+        Raises:
+            ArgumentError: The arguments are not those of `call_tool`.
+            UnknownToolError: There is no such tool.
+        """
         given = self.bind(call.arguments).arguments
         name = given["name"]
         if name not in self._tools:
             close = self._catalog.search(name, 3, context)
             raise UnknownToolError(name, [m.tool.name for m in close if m.tool.name in self._tools])
-        tool = self._tools[name]
-        if not tool.is_enabled(context):
-            raise ToolDisabledError.of(name)
-        for func in self._funcs:
-            tool = tool.around(func)
-        return await tool.invoke(
-            replace(
-                call,
-                name=name,
-                arguments=_as_sent(call.arguments, given.get("arguments")),
-                metadata=_inner_metadata(call.metadata),
-            ),
-            context,
+        inner = replace(
+            call,
+            name=name,
+            arguments=_as_sent(call.arguments, given.get("arguments")),
+            metadata=_inner_metadata(call.metadata),
         )
+        return self._tools[name], inner
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Run the named tool with its own checks and guardrails."""
+        tool, inner = self.reached(call, context)
+        if not tool.is_enabled(context):
+            raise ToolDisabledError.of(tool.name)
+        if tool.name not in self._made:
+            self._made[tool.name] = [for_tool(func, tool) for func in self._funcs]
+        for func in self._made[tool.name]:
+            tool = tool.around(func)
+        return await tool.invoke(inner, context)
 
 
 def _listed(tools: Tool | Iterable[Tool]) -> list[Tool]:
@@ -367,11 +383,10 @@ def _inner_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(sources, Mapping):
         found: dict[str, list[str]] = {}
         for pointer, names in sources.items():
-            # Whoever chose the tool chose the whole call.
-            whole = pointer in ("", "/name", prefix)
-            if whole or pointer.startswith(f"{prefix}/"):
-                known = found.setdefault("" if whole else pointer.removeprefix(prefix), [])
-                known += [name for name in names if name not in known]
+            # Whoever chose the tool chose the whole call. A place that is gone counts as whole.
+            inside = pointer.startswith(f"{prefix}/")
+            known = found.setdefault(pointer.removeprefix(prefix) if inside else "", [])
+            known += [name for name in names if name not in known]
         inner["sources"] = found
     return inner
 

@@ -81,6 +81,7 @@ class Inbox:
             str, int
         ] = {}  # The process of each request, because a child copies it.
         self._answers: dict[str, Any] = {}
+        self._gone: set[str] = set()
         self._next_look = self._next_renewal = 0.0
 
     def __repr__(self) -> str:
@@ -111,6 +112,9 @@ class Inbox:
                 await self._look()
                 if (row := self._answers.get(request.id)) is not None:
                     return _decision(row, digest)
+                if request.id in self._gone:
+                    self._gone.discard(request.id)
+                    self._file(request.id, conversation, asked)
         finally:
             self._waiting.pop(request.id, None)
             self._remove(request.id)
@@ -123,7 +127,7 @@ class Inbox:
         self._next_look = now + POLL
         if now >= self._next_renewal:
             self._next_renewal = now + 1.0
-            await in_thread(self._renew)
+            self._gone = await in_thread(self._renew)
         self._answers = await in_thread(self._read_answers)
 
     def pending(self) -> list[ApprovalRequest]:
@@ -213,13 +217,16 @@ class Inbox:
                 (id, conversation, request, time.time()),
             )
 
-    def _renew(self) -> None:
-        """Record that the calls of this process still wait."""
+    def _renew(self) -> set[str]:
+        """Record that the calls of this process still wait.
+
+        Return the requests that are gone: while this machine slept for a day, others took this
+        process for dead.
+        """
         mine = [id for id, process in list(self._waiting.items()) if process == os.getpid()]
+        update = "UPDATE requests SET seen = ? WHERE id = ?"
         with self._database() as database:
-            database.executemany(
-                "UPDATE requests SET seen = ? WHERE id = ?", [(time.time(), id) for id in mine]
-            )
+            return {id for id in mine if not database.execute(update, (time.time(), id)).rowcount}
 
     def _read_answers(self) -> dict[str, Any]:
         """Return the rows of all answers that no call has taken yet, by id."""

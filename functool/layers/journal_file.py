@@ -60,7 +60,7 @@ def open_database(path: str) -> sqlite3.Connection:
     try:
         _create(path)
         return _connected(path)
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
         raise journal_error(error, path) from error
 
 

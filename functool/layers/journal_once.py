@@ -19,6 +19,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from functool import ApprovalRequired, Context, TextContent, Tool, ToolCall, ToolResult
+from functool.call import changed, metadata_of
 from functool.executors import in_thread
 from functool.layers.journal_errors import (
     JournalConflict,
@@ -41,7 +42,7 @@ from functool.layers.journal_replay import (
     note,
     pauses,
 )
-from functool.layers.journal_store import Row, Store
+from functool.layers.journal_store import Row, Store, retry_while_busy
 
 BUSY_SECONDS = 30.0
 """How many seconds a call tries to write while other processes are writing."""
@@ -62,7 +63,8 @@ class Once:
     def __init__(self, store: Store, keep: Keep | None) -> None:
         self._store = store
         self._keep = keep
-        self._leases = Leases(store.renew)
+        # A lease that is not renewed in time makes a running call unknown.
+        self._leases = Leases(lambda held, end: retry_while_busy(lambda: store.renew(held, end)))
 
     def around(self, tool: Tool, run: str, *, appending: bool = False) -> Around:
         """Return the function that wraps the body of one tool.
@@ -252,6 +254,10 @@ class Once:
             kept = await kept if inspect.isawaitable(kept) else kept
             if not isinstance(kept, ToolResult):
                 raise TypeError(f"keep must return a ToolResult, not {type(kept).__name__}")
+            if labels := metadata_of(result).get("sources"):  # `keep` may return a new result.
+                known = metadata_of(kept)
+                new = [*dict.fromkeys((*labels, *known.get("sources", ())))]
+                kept = changed(kept, metadata={**known, "sources": new})
             return await _written(kept, raised if kept.is_error else "")
         except Exception:  # The body has run, so the journal must record that it ended.
             logger.error("a result could not be stored, only that there was one", exc_info=True)

@@ -20,6 +20,7 @@ from functool import (
     ToolResult,
     Tripwire,
 )
+from functool.layers.journal_errors import JournalError
 
 _CONTENTS: tuple[type[Any], ...] = (TextContent, ImageContent, AudioContent, FileContent)
 _KINDS = {kind.__name__: kind for kind in _CONTENTS}
@@ -65,7 +66,19 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(text: str) -> Outcome:
-    """Return the outcome that `text_of` wrote."""
+    """Return the outcome that `text_of` wrote.
+
+    Raises:
+        JournalError: The text is damaged.
+    """
+    try:
+        return _outcome(text)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        wrong = f"what is recorded of it is damaged ({type(error).__name__})"
+        raise JournalError(f"The call was not run: {wrong}.") from error
+
+
+def _outcome(text: str) -> Outcome:
     form = json.loads(text)
     value, error, parts = form["value"], form.get("error"), form.get("output")
     output: list[Content] = [TextContent(text=value)]

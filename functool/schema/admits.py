@@ -65,8 +65,8 @@ def _of_value(value: Any) -> set[str]:
 def kinds_of(root: Mapping[str, Any]) -> set[str]:
     """Return the types in a JSON Schema of arguments, at any depth below its root.
 
-    The set also holds `any` if a part allows anything, `$ref` if a part is a reference, and `listed
-    number` if an `enum` or `const` lists a number.
+    The set also holds `any` if a part allows anything, `$ref` if a part is a reference, `regex` if
+    it is a pattern, and `listed number` if an `enum` or `const` lists a number.
     """
     kinds: set[str] = set()
     todo = [*root.get("$defs", {}).values(), *(part for _, part in children(root))]
@@ -83,6 +83,7 @@ def kinds_of(root: Mapping[str, Any]) -> set[str]:
             types.add("any")
         if choices and any(type(choice) in (int, float) for choice in choices):
             types.add("listed number")
+        types |= {"regex"} if schema.get("format") == "regex" else set()
         kinds |= types
         todo += parts
     return kinds
@@ -147,9 +148,7 @@ def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
     return "" if isinstance(kind, str) and kind != NAMES[type(value)] else None
 
 
-def names_at(
-    schema: Any, steps: Sequence[Any], root: Any, tuples: Mapping[int, list[str]]
-) -> list[str]:
+def names_at(schema: Any, steps: Sequence[Any], root: Any, tuples: Any) -> list[str]:
     """Return the property names at the path `steps`. In a union, those of all members.
 
     `tuples` are the fields of named tuples, by their number: the schema shows a tuple as a list.

@@ -34,9 +34,7 @@ def run_kind(func: Any) -> str:
     func = body_of(func)
     if inspect.isasyncgenfunction(func):
         return "async generator"
-    if inspect.iscoroutinefunction(func):
-        return "coroutine"
-    return "function"
+    return "coroutine" if inspect.iscoroutinefunction(func) else "function"
 
 
 def takes(func: Any, count: int) -> bool:
@@ -133,9 +131,7 @@ def in_class_body(func: Any, frame: FrameType | None) -> bool:
         if frame.f_code.co_qualname == owner:
             # An outer `@staticmethod` cannot be seen from here. Then the first parameter is an
             # argument, which usually has an annotation.
-            first = next(iter(inspect.signature(func).parameters.values()), None)
-            return first is not None and (
-                first.annotation is first.empty or first.name in ("self", "cls")
-            )
+            arg = next(iter(inspect.signature(func).parameters.values()), None)
+            return arg is not None and (arg.annotation is arg.empty or arg.name in ("self", "cls"))
         frame = frame.f_back
     return False

@@ -29,9 +29,8 @@ def signature_of(func: Callable[..., Any]) -> inspect.Signature:
     try:
         return inspect.signature(func)
     except (ValueError, TypeError) as error:
-        raise DefinitionError(
-            f"it has no signature to read ({error}): wrap it in a function of your own"
-        ) from error
+        wrong = f"it has no signature to read ({error})"
+        raise DefinitionError(f"{wrong}: wrap it in a function of your own") from error
 
 
 def fixed_keywords(func: Any) -> set[str]:
@@ -120,6 +119,4 @@ def _as_text(annotation: Any) -> Any:
         return str
     origin, inner = get_origin(annotation), get_args(annotation)
     made = tuple(map(_as_text, inner))
-    if made == inner:
-        return annotation
-    return (Union if origin is UnionType else origin)[made]
+    return annotation if made == inner else (Union if origin is UnionType else origin)[made]

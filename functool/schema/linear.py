@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import groupby
+from re import Pattern
 from typing import Any
 
+from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator, core_schema, to_json
 
-from functool.schema.readings import counted
+from functool.schema.readings import count_pattern, counted
 from functool.schema.rewrite import MAPPINGS, choices_of, inside
 
 _FEW = 1_000
@@ -25,12 +27,16 @@ _SAME = 100
 _UNLIKE = "functool.hashed"
 """The tag of what may be hashed. `problems_of` leaves it out, as it is no name of an argument."""
 
+_PATTERNS: Any = (Pattern, Pattern[str])
+_COMPILING = [dict(TypeAdapter(kind).core_schema).get("function") for kind in _PATTERNS]
+"""The functions with which pydantic compiles a text for `re`."""
+
 _HASHED = ("set", "frozenset", *MAPPINGS)
 _FIELDS = ("model-fields", "dataclass-args", "typed-dict")
 
 
 def linear(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None) -> Any:
-    """Return a copy of a core schema that differs from pydantic's in three ways, at every depth.
+    """Return a copy of a core schema that differs from pydantic's in four ways, at every depth.
 
     - Of a union's classes that are told apart by a constant of their own, only the right one is
       tried. pydantic tries all, so a recursive union would double the work at each level.
@@ -38,6 +44,7 @@ def linear(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None)
       A model can write such numbers, and Python would take the square of their number.
     - What stays a recursive union without tags counts how often it is read; `brief` is for
       `counted`.
+    - What becomes an `re.Pattern` is counted, because some patterns take long to compile.
     """
     kind = core.get("type")
     if len(core) == 1 and kind not in _HASHED:
@@ -46,6 +53,8 @@ def linear(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None)
         definitions = {part["ref"]: part for part in core.get("definitions", ())}
     known = definitions
     made = inside(core, lambda part: linear(part, brief, known))
+    if kind == "function-plain" and core["function"] in _COMPILING:
+        return core_schema.no_info_before_validator_function(count_pattern, made)
     if kind == "union":
         is_smart = core.get("mode", "smart") == "smart"
         return counted(_with_tags(made, known) if is_smart else made, known, brief)

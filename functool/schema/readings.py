@@ -1,7 +1,8 @@
-"""Bound how often pydantic reads the values of JSON in recursive unions.
+"""Bound how often pydantic reads JSON in recursive unions, and what it compiles for `re.Pattern`.
 
 pydantic tries each member of a union that it cannot tell apart. In a recursive type, each level of
-the arguments multiplies this work, so a short text could take hours.
+the arguments multiplies this work, so a short text could take hours. Python needs milliseconds to
+compile a few characters of some patterns.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from contextvars import ContextVar
 from time import thread_time
 from typing import Any
 
-from pydantic_core import core_schema
+from pydantic_core import PydanticCustomError, core_schema
 
 from functool.schema.rewrite import choices_of, holds_others
 
@@ -19,6 +20,11 @@ READ = "functool.read"
 """The type of the error of a member that only counts. It is no problem of the arguments."""
 NO_MEMBER = "functool.no_member"
 """The type of the error of a whole union, where its members are not described."""
+
+LONG_PATTERN = "functool.long_pattern"
+"""The type of the error of a pattern that is too long, together with those before it."""
+MAX_PATTERN = 1_000
+"""How many characters all patterns for `re` have in one validation: at most a second of work."""
 
 _NEVER = object()
 SECONDS, SECONDS_A_CHARACTER = 0.5, 2e-6
@@ -50,9 +56,8 @@ def _counter() -> Any:
 
     Validators would get a copy of the value. The function of a default gets none.
     """
-    text = core_schema.with_default_schema(
-        core_schema.str_schema(), default_factory=_count, on_error="default"
-    )
+    string = core_schema.str_schema()
+    text = core_schema.with_default_schema(string, default_factory=_count, on_error="default")
     never = core_schema.literal_schema([_NEVER])
     error = core_schema.custom_error_schema(never, READ, custom_error_message=READ)
     return core_schema.chain_schema([text, error])
@@ -65,12 +70,24 @@ def _count() -> None:
             raise ReadTooOften
 
 
+def count_pattern(sent: Any) -> Any:
+    """Count the characters of what becomes an `re.Pattern`, and return it."""
+    left = _left.get() or [0, 0, MAX_PATTERN]
+    left[2] -= len(str(sent))
+    if left[2] < 0:
+        raise PydanticCustomError(LONG_PATTERN, LONG_PATTERN)
+    return sent
+
+
 def bounded(validate: Callable[..., Any], most: Callable[[str], int]) -> Callable[..., Any]:
-    """Return a validation that raises `ReadTooOften` beyond its time, or the number from `most`."""
+    """Return a validation that raises `ReadTooOften` beyond its time, or the number from `most`.
+
+    It refuses long patterns, too.
+    """
 
     def validated(text: str, strict: bool | None = None) -> Any:
         until = thread_time() + SECONDS + SECONDS_A_CHARACTER * len(text)
-        token = _left.set([most(text), until])
+        token = _left.set([most(text), until, MAX_PATTERN])
         try:
             return validate(text, strict=strict)
         finally:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from cmath import isfinite
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import Enum
 from typing import Any, get_origin
 
-from pydantic_core import core_schema
+from pydantic_core import PydanticKnownError, core_schema, from_json
 
 from functool.schema.plain import key_text
 
@@ -23,10 +25,11 @@ MAPPINGS = ("dict", "ordered-dict", "frozendict", "counter")
 _MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
 
 
-def rewritten(core: Any) -> Any:
+def rewritten(core: Any, infinite: Any = False) -> Any:
     """Return a copy of a core schema that differs from pydantic's in four ways, at every depth.
 
-    - No float in a class may be NaN or infinite, unless the class or the field allows it.
+    - No number in a class may be NaN or infinite, unless the class or the field allows it, and no
+      complex number or number in a `Json` elsewhere; `infinite` is what the class around it allows.
     - A dataclass, TypedDict or model refuses unknown names, unless its class sets `extra`.
     - A `Literal` of Enum members also accepts the values of these members.
     - A number that is allowed as a dict key is also accepted as a text, since JSON keys are texts.
@@ -35,13 +38,19 @@ def rewritten(core: Any) -> Any:
     """
     if core.get("custom_init"):
         return core
-    made = inside(core, rewritten)
-    if core.get("type") in _CLASSES:
-        made["config"] = {"allow_inf_nan": False, **core.get("config", {})}
-    if core.get("type") in _CLASSES and not _sets_extra(core.get("cls")):
+    kind, config = core.get("type"), core.get("config", {})
+    infinite = config.get("allow_inf_nan") if kind in _CLASSES else infinite
+    made = inside(core, lambda part: rewritten(part, infinite))
+    if kind == "complex" and not infinite:
+        return core_schema.no_info_after_validator_function(_finite, made)
+    if kind == "json" and not infinite:
+        return core_schema.no_info_before_validator_function(_finite, made)
+    if kind in _CLASSES:
+        made["config"] = {"allow_inf_nan": False, **config}
+    if kind in _CLASSES and all(c.get("extra") is None for c in _configs(core.get("cls"))):
         made["config"]["extra_fields_behavior"] = "forbid"
         # For a TypedDict that does not set `extra`, pydantic writes "ignore".
-        if core["type"] == "typed-dict" and "extras_schema" not in core:
+        if kind == "typed-dict" and "extras_schema" not in core:
             made["extra_behavior"] = "forbid"
     if texts := choices_by_key(core.get("keys_schema", {})):
         made["keys_schema"] = core_schema.no_info_before_validator_function(
@@ -53,6 +62,18 @@ def rewritten(core: Any) -> Any:
             lambda sent: members.get(json.dumps(sent), sent), made
         )
     return made
+
+
+def _finite(value: Any) -> Any:
+    """Return a complex number or a JSON text, after a check that no number in it is infinite."""
+    todo = [value]
+    with suppress(ValueError, TypeError):  # The validation itself refuses what is no JSON.
+        todo = [value if isinstance(value, complex) else from_json(value)]
+    while todo:
+        if isinstance(part := todo.pop(), (float, complex)) and not isfinite(part):
+            raise PydanticKnownError("finite_number")
+        todo += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return value
 
 
 def tuple_fields(core: Any) -> dict[int, list[str]]:
@@ -101,12 +122,8 @@ def _inner(part: Any, change: Callable[[Any], Any]) -> Any:
     return part
 
 
-def _sets_extra(cls: Any) -> bool:
-    """Whether a class or one of its bases configures what happens to unknown names."""
-    return any(config.get("extra") is not None for config in _configs(cls))
-
-
 def _configs(cls: Any) -> Iterator[Any]:
+    """Yield the configurations of a class and, for a TypedDict, of its bases."""
     yield getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     # At run time a TypedDict inherits from `dict` only. Its real bases are stored here.
     for base in getattr(cls, "__orig_bases__", ()):

@@ -25,8 +25,8 @@ _IMPLIED = {
 _NUMBERS = {"integer", "number"}
 _MOST = 50
 
-# Results of one run by the ids of (schema or step, value). It also keeps the values alive, so that
-# no id is used again for another value.
+# Results of one run by the ids of (schema or step, value), and the targets of references by the ids
+# of (schema, nothing). It also keeps these objects alive, so that no id is used again for another.
 Memo = dict[tuple[int, int], tuple[Any, Any]]
 
 
@@ -107,23 +107,26 @@ def is_type(value: Any, types: Sequence[str]) -> bool:
 
 def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
     """Whether a value agrees with a schema in plain form: in types, names and constants."""
+    if isinstance(schema, dict) and "$ref" in schema:
+        if (link := (id(schema), 0)) not in memo:
+            memo[link] = (resolved(root, schema), schema)
+        schema = memo[link][0]
     key = (id(schema), id(value))
     if key in memo:
         return bool(memo[key][0])
-    node = resolved(root, schema) if isinstance(schema, dict) and "$ref" in schema else schema
     # The answer until the end, for a reference that leads back to itself.
-    memo[key] = (node is True, value)
-    if not isinstance(node, dict) or not _is_alike(node, value):
-        return node is True
+    memo[key] = (schema is True, value)
+    if not isinstance(schema, dict) or not _is_alike(schema, value):
+        return schema is True
     # Loops, because `any` and `all` would double the depth of the stack.
     for word in ("anyOf", "oneOf"):
-        for member in node.get(word, ()):
+        for member in schema.get(word, ()):
             if fits(member, value, root, memo):
                 break
         else:
-            if word in node:
+            if word in schema:
                 return False
-    for part, item in _parts(node, value, root):
+    for part, item in _parts(schema, value, root):
         if not fits(part, item, root, memo):
             return False
     memo[key] = (True, value)
@@ -160,9 +163,7 @@ def tags_of(schema: Any) -> dict[str, Any]:
     return {name: f["const"] for name, f in fields if isinstance(f, dict) and "const" in f}
 
 
-def samples(
-    form: dict[str, Any], defs: Mapping[str, Any], memo: CountingMemo, depth: int = 0
-) -> list[Any]:
+def samples(form: Any, defs: Mapping[str, Any], memo: CountingMemo, depth: int = 0) -> list[Any]:
     """Make sample values of a strict schema. Each type and constant occurs in one of them.
 
     Raises:

@@ -30,15 +30,10 @@ from functool.schema.admits import admits_null
 from functool.schema.core import cached, core_of, hoist
 from functool.schema.hints import Hints, Unresolved, fixed_keywords, signature_of
 from functool.schema.json_schema import Names
-from functool.schema.parameters import (
-    EMPTY,
-    Parameter,
-    hidden_source,
-    read_annotation,
-    read_parameter,
-)
+from functool.schema.parameters import Parameter, hidden_source, read_annotation, read_parameter
 from functool.schema.plain import PlainJsonSchema
 
+EMPTY = Parameter.empty
 _KEYWORDS = ("type", "properties", "required", "additionalProperties", "$defs")
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
 _ITERATORS = (

@@ -13,11 +13,11 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from functool.schema.json_schema import UNSET
-from functool.schema.shapes import CountingMemo, Memo, default_of, fits, samples
+from functool.schema.shapes import CountingMemo, default_of, fits, samples
 from functool.schema.subset import text, without
 
 _PAIR = {"key", "value"}
-Step = Callable[[Any, Memo], Any]
+Step = Callable[[Any, CountingMemo], Any]
 
 
 class Form(NamedTuple):
@@ -30,7 +30,7 @@ class Form(NamedTuple):
     decode: Step | None = None
 
 
-def decode_items(step: Step, value: Any, memo: Memo) -> Any:
+def decode_items(step: Step, value: Any, memo: CountingMemo) -> Any:
     """Decode an array, whose items `step` decodes."""
     return [step(item, memo) for item in value] if isinstance(value, list) else value
 
@@ -41,7 +41,7 @@ def decode_object(
     others: Step | None,
     rest: str | None,
     value: Any,
-    memo: Memo,
+    memo: CountingMemo,
 ) -> Any:
     """Decode an object.
 
@@ -63,7 +63,7 @@ def decode_object(
     return plain
 
 
-def decode_pairs(step: Step | None, value: Any, memo: Memo) -> Any:
+def decode_pairs(step: Step | None, value: Any, memo: CountingMemo) -> Any:
     """Decode an object with any names, whose values `step` decodes, from an array of pairs."""
     found = _dict_of(value)
     return decode_object({}, (), step, None, value if found is None else found, memo)
@@ -97,7 +97,7 @@ def _pairs(value: Any) -> list[tuple[str, Any]] | None:
 
 
 def decode_tuple(
-    step: Step | None, items: Mapping[str, Any], least: int, value: Any, memo: Memo
+    step: Step | None, items: Mapping[str, Any], least: int, value: Any, memo: CountingMemo
 ) -> Any:
     """Decode a tuple of at least `least` items from an object, which `step` decodes."""
     names = [*items]
@@ -111,7 +111,7 @@ def decode_tuple(
     return value if UNSET in plain or len(plain) < least else plain
 
 
-def decode_reference(forms: Mapping[str, Form], ref: str, value: Any, memo: Memo) -> Any:
+def decode_reference(forms: Mapping[str, Form], ref: str, value: Any, memo: CountingMemo) -> Any:
     """Decode a reference. Look up its step only now: a recursive target is complete by then."""
     step = forms[ref].decode
     return step(value, memo) if step else value
@@ -123,7 +123,7 @@ def decode_union(
     tags: Sequence[Mapping[str, Any]],
     root: Any,
     value: Any,
-    memo: Memo,
+    memo: CountingMemo,
 ) -> Any:
     """Decode a union, whose members have these `tags`.
 
@@ -133,8 +133,7 @@ def decode_union(
     key = (id(forms), id(value))
     if key not in memo:
         memo[key] = (value, value)
-        if isinstance(memo, CountingMemo):
-            memo.spend(len(tags) // 4)
+        memo.spend(len(tags) // 4)
         is_scalar = not isinstance(value, (dict, list))
         likely = [i for i, tag in enumerate(tags) if is_scalar or not _contradicts(tag, value)]
         if not (is_scalar or any(fits(members[i], value, root, memo) for i in likely)):
@@ -146,13 +145,8 @@ def decode_union(
                     return plain
             # No member fits. Decode by the tag, so that validation finds only the actual mistake.
             for i in likely:
-                step = forms[i].decode
-                if (
-                    step
-                    and tags[i]
-                    and isinstance(value, dict)
-                    and tags[i].items() <= value.items()
-                ):
+                step, tag = forms[i].decode, tags[i].items()
+                if step and tag and isinstance(value, dict) and tag <= value.items():
                     memo[key] = (step(value, memo), value)
                     break
     return memo[key][0]
@@ -164,9 +158,7 @@ def _contradicts(tags: Mapping[str, Any], value: Any) -> bool:
     return any(given.get(name) not in (None, tag) for name, tag in tags.items())
 
 
-def is_ambiguous(
-    forms: Sequence[Form], decode: Step, defs: Mapping[str, Any], memo: CountingMemo
-) -> bool:
+def is_ambiguous(forms: Sequence[Form], decode: Step, defs: Any, memo: CountingMemo) -> bool:
     """Whether a union may decode a strict value of a member in another way than that member.
 
     Raises:

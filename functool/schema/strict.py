@@ -35,7 +35,7 @@ from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
 
-from functool.errors import SchemaError
+from functool.errors import ArgumentError, SchemaError
 from functool.schema import shapes, steps, subset
 from functool.schema.json_schema import UNSET, Names, lookup, resolved
 from functool.schema.steps import Form, Step
@@ -44,6 +44,9 @@ from functool.schema.subset import STRUCTURE, text, without
 MAX_STEPS = 500_000
 """How many steps it may take to tell members of unions apart: at most two seconds of work."""
 
+DECODE_STEPS = 100_000
+"""How many steps unions may take in one value that is decoded: at most half a second of work."""
+
 
 class Codec(NamedTuple):
     """A schema in strict form, and the function that converts its values to plain form.
@@ -51,8 +54,8 @@ class Codec(NamedTuple):
     Attributes:
         schema: The strict form, inside the subset.
         decode: Converts a value to plain form. The value may be strict, plain or a mixture. A value
-            of another shape is returned unchanged. It never modifies its input. It raises only
-            `TooMuchWork`, if unions take more steps than its second argument says.
+            of another shape is returned unchanged. It never modifies its input. It raises only an
+            `ArgumentError`, if unions take more steps than its second argument says.
         reasons: Each place whose values differ between the forms, or lose a part of their range:
             the path, the rule, and how to avoid the encoding.
         flat_nulls: If all that `decode` does is to drop nulls at the top level, the names whose
@@ -95,11 +98,13 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
         raise SchemaError(f"There is no strict form:\n{lines}", problems)
     step = form.decode
 
-    def decode(value: Any, most: int | None = None) -> Any:
+    def decode(value: Any, most: int = DECODE_STEPS) -> Any:
         if type(value) is not dict and isinstance(value, Mapping):
             value = dict(value)
-        memo: shapes.Memo = {} if most is None else shapes.CountingMemo(most)
-        return step(value, memo) if step else value
+        try:
+            return step(value, shapes.CountingMemo(most)) if step else value
+        except shapes.TooMuchWork as error:
+            raise ArgumentError(str(error)) from None
 
     return Codec(strict, decode, tuple(reader.encoded), reader.flat_nulls)
 
@@ -255,9 +260,7 @@ class _Reader:
         required, others = s.get("required", []), shapes.others_of(s, self.root)
         fields = {**s.get("properties", {})}
         fields |= {name: True for name in required if name not in fields}
-        forms = {
-            name: self.build(field, f"{path}/properties/{name}") for name, field in fields.items()
-        }
+        forms = {n: self.build(field, f"{path}/properties/{n}") for n, field in fields.items()}
         optional = [name for name in fields if name not in required]
         absent = tuple(n for n in optional if not shapes.fits(fields[n], None, self.root, {}))
         inner = {name: form.decode for name, form in forms.items()}

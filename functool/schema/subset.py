@@ -73,14 +73,9 @@ def without(s: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
     return {key: value for key, value in s.items() if key not in keys}
 
 
-def closed(fields: dict[str, Any]) -> dict[str, Any]:
+def closed(own: dict[str, Any]) -> dict[str, Any]:
     """Write the schema of an object with exactly these properties, all of them required."""
-    return {
-        "type": "object",
-        "properties": fields,
-        "required": [*fields],
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": own, "required": [*own], "additionalProperties": False}
 
 
 def typed(types: list[str]) -> dict[str, Any]:

@@ -2,8 +2,13 @@
 
 import asyncio
 import json
+import os
+import sys
 import threading
+import time
 import tracemalloc
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +25,7 @@ from functool import (
     ToolError,
     Toolset,
     ToolSettings,
+    ToolTimeoutError,
     Tripwire,
 )
 from functool.bundled import code_worker
@@ -764,6 +770,70 @@ def test_a_hundred_programs_at_once():
     assert [result.value["value"] for result in asyncio.run(all_of_them())] == list(range(100))
 
 
+def resident():
+    """Return the memory of each interpreter of this process, in bytes."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, parent, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
+            mine = int(parent) == os.getpid() and state not in "ZX"
+            if mine and b"monty" in (entry / "cmdline").read_bytes():
+                pages = (entry / "statm").read_text().split()[1]
+                found.append(int(pages) * os.sysconf("SC_PAGE_SIZE"))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how large a process is")
+def test_a_large_interpreter_ends_with_its_program():
+    """What a program filled is given back to the system. A crowd of programs left gigabytes."""
+    tool = code_mode([size_of])
+    text = "x = ['y' * 1000 + str(n) for n in range(45_000)]\nlen(x)"
+
+    assert value_of(tool, text) == 45_000
+
+    until = time.monotonic() + 30
+    while max(resident(), default=0) > code_worker.KEPT_BYTES and time.monotonic() < until:
+        time.sleep(0.05)
+    assert max(resident(), default=0) <= code_worker.KEPT_BYTES
+
+
+def test_a_program_does_not_wait_without_end_for_its_turn(monkeypatch):
+    """While all places are taken by programs that wait for a person, another program is refused."""
+    began: list[int] = []
+    answered = asyncio.Event()
+
+    async def person(request):
+        began.append(1)
+        await answered.wait()
+        return True
+
+    bank = Bank(lambda call, context: True)
+    tool = code_mode([bank.tool])
+    context = Context(approver=person)
+
+    def program(id, code):
+        return tool.invoke(ToolCall(name="run_code", arguments={"code": code}, id=id), context)
+
+    async def main():
+        paying = "await pay(to='a', amount=1)"
+        waiting = [
+            asyncio.create_task(program(f"w{n}", paying)) for n in range(code_worker.MAX_SESSIONS)
+        ]
+        while len(began) < code_worker.MAX_SESSIONS:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(code_worker, "WAIT_SECONDS", 0.01)
+        refused = await program("x", "1")
+        answered.set()
+        await asyncio.gather(*waiting)
+        return refused, await program("y", "1")
+
+    refused, ran = asyncio.run(main())
+
+    assert "Run it again later" in refused.error.message
+    assert len(bank.paid) == code_worker.MAX_SESSIONS
+    assert ran.value["value"] == 1
+
+
 def test_the_outer_pause_is_like_any_other(paying):
     """`unwrap` and the failure's type are those of a call that waits."""
     with pytest.raises(ToolError, match="approval"):
@@ -941,4 +1011,32 @@ def test_a_number_that_nobody_can_write_hides_no_effect(code):
     assert result.error.type == "ProgramError"
     assert "pay: done" in result.error.message
     assert result.metadata["calls"][0]["outcome"] == "done"
+    assert bank.paid == [("a", 1)]
+
+
+def test_a_program_out_of_time_names_the_calls_that_it_made(bank):
+    """The model reads which calls took effect, and which may have, and the host finds them as data."""
+    began = asyncio.Event()
+
+    @FunctionTool
+    async def wait() -> None:
+        """Wait for ever."""
+        began.set()
+        await asyncio.Event().wait()
+
+    async def until_time_is_over(call, context, proceed):
+        body = asyncio.ensure_future(proceed())
+        await began.wait()
+        body.cancel()
+        await asyncio.wait([body])
+        raise ToolTimeoutError("There is no time left.")
+
+    tool = code_mode([bank.tool, wait]).around(until_time_is_over)
+    result = run(tool, "await pay(to='a', amount=1)\nawait wait()")
+
+    assert result.error.message == (
+        "There is no time left.\n"
+        "Calls that it had made, not to be repeated where done: c1/1 pay: done; c1/2 wait: unknown"
+    )
+    assert outcomes(result) == [("pay", "done"), ("wait", "unknown")]
     assert bank.paid == [("a", 1)]

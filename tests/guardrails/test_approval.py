@@ -19,7 +19,14 @@ from functool import (
     WrapperTool,
 )
 from functool.approval import Grant
-from functool.guardrails import budget, max_repeats, rate_limit, redact, require_approval
+from functool.guardrails import (
+    budget,
+    max_repeats,
+    rate_limit,
+    redact,
+    require_approval,
+    trusted_only,
+)
 from tests.guardrails.tools import Person, echo_tool, edit
 from tests.support import call
 
@@ -347,6 +354,19 @@ def test_edited_arguments_are_all_of_them(way):
         assert ran == [(500, "bob")] and result.success
         told = "`to` to null" if "to" in edited else "`to` left out"
         assert result.text.startswith(f"A person changed the arguments of this call: {told}.")
+
+
+@pytest.mark.parametrize("way", ["approve", "sync"])
+def test_an_edit_may_leave_out_the_default_of_an_alias(way):
+    """The default goes by the parameter's name, and the schema knows only the alias."""
+
+    def pay(to: str, limit: Annotated[int, Field(alias="max")] = 5) -> str:
+        return f"{to} {limit}"
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    _, result = decide_by(way, tool, {"to": "eve", "max": 7}, {"to": "bob"})
+
+    assert result.value == "bob 5"
 
 
 @pytest.mark.parametrize(
@@ -799,3 +819,73 @@ def test_an_approval_is_for_one_of_several_equal_calls_inside_of_each_other():
         guarded = WrapperTool(wrapper(inner), input_guardrails=[require_approval()])
         assert call(guarded, {"amount": 1}, Context(approver=approver)).value == "sent"
         assert len(asked) == len(runs) == times
+
+
+def resumed(tool, metadata=None, edits=()):
+    """The requests that a call made until it ran, each approved when it came, and the last result."""
+    context, requests, edits = Context(), [], dict(edits)
+    sent = ToolCall(name=tool.name, arguments={"amount": 5}, id="c1", metadata=metadata or {})
+    while (result := asyncio.run(tool.invoke(sent, context))).metadata.get("approval"):
+        requests.append(result.metadata["approval"])
+        assert len(requests) < 20
+        context.approve(requests[-1], arguments=edits.get(len(requests)))
+    return requests, result
+
+
+@pytest.mark.parametrize("edits", [{}, {1: {"amount": 7}}], ids=["as it was", "edited"])
+def test_wrappers_in_one_another_ask_once_each(edits):
+    """An approval of a wrapper waits for those of the tools inside; each further wrapper doubled the questions."""
+    tool, ran = guarded()
+    for name in ("inner", "middle", "outer"):
+        tool = WrapperTool(tool, name=name, input_guardrails=[require_approval()])
+    requests, result = resumed(tool, edits=edits)
+
+    assert [request.tool for request in requests] == ["outer", "middle", "inner", "pay"]
+    assert result.success and ran == [(7 if edits else 5, "bob")]
+
+
+def test_the_guardrails_of_one_tool_ask_once_each():
+    """A question about untrusted values waits for no second answer to the first question."""
+    tool, ran = guarded()
+    tool.add_input_guardrails([trusted_only("to", ask=True), require_approval()])
+    requests, result = resumed(tool, {"sources": {"/amount": ["mail"], "/to": ["mail"]}})
+    assert [request.tool for request in requests] == ["pay"]
+    tool.add_input_guardrails([require_approval()])
+    tool.input_guardrails.insert(1, lambda call, context: dataclasses.replace(call, id="c2"))
+    requests, result = resumed(tool, {"sources": {"/to": ["mail"]}})
+
+    assert [request.call_id for request in requests] == ["c1", "c2"]
+    assert result.success and ran == [(5, "bob")] * 2
+
+
+def test_a_wrapper_that_has_begun_its_work_asks_again():
+    """Its approval covers one run, and its own `run` may have done something before the tool inside."""
+    done = []
+
+    class Telling(WrapperTool):
+        async def run(self, call, context):
+            done.append("told")
+            return await super().run(call, context)
+
+    tool, ran = guarded()
+    outer = Telling(tool, name="outer", input_guardrails=[require_approval()])
+    requests, result = resumed(outer)
+
+    assert [request.tool for request in requests] == ["outer", "pay", "outer"]
+    assert result.success and done == ["told"] * 2 and ran == [(5, "bob")]
+
+
+def test_an_approval_that_waits_for_another_expires_in_its_own_time(monkeypatch):
+    """A call that pauses again makes no approval last longer."""
+    clock = [1_000.0]
+    monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
+    tool, ran = guarded()
+    outer = WrapperTool(tool, name="outer", input_guardrails=[require_approval()])
+    context = Context()
+    context.approve(asked(outer, {"amount": 5}, context), expires_in=5)
+    inner = asked(outer, {"amount": 5}, context)
+    assert inner.tool == "pay"
+    context.approve(inner)
+    clock[0] += 6
+
+    assert asked(outer, {"amount": 5}, context).tool == "outer" and ran == []

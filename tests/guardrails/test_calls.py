@@ -15,6 +15,7 @@ from functool import (
     DefinitionError,
     FunctionTool,
     GuardrailError,
+    SchemaTool,
     ToolCall,
     Toolset,
 )
@@ -91,6 +92,19 @@ def test_block_with_the_name_that_a_model_sends_fails_closed():
     assert call(by_name, {"command": "rm"}).is_error
     assert call(by_name, {"command": "ls"}).success
     assert ran == ["ls"]
+
+
+def test_block_looks_at_what_the_schema_does_not_name():
+    """An open schema lets the argument come under another name, so all unknown names are looked at."""
+    schema = {"properties": {"command": {}, "note": {}}}
+    guards = [block(["rm"], argument="command")]
+    tool = SchemaTool("shell", "Run.", schema, lambda given: "ran", input_guardrails=guards)
+
+    assert call(tool, {"cmd": "ls", "note": "rm"}).text == "ran"
+    assert call(tool, {"cmd": ["rm"]}).text == (
+        "Blocked: the argument 'command' matches a blocked pattern."
+    )
+    assert call(tool, {"command": "ls", "cmd": "rm"}).text == "ran"
 
 
 def test_block_lets_an_argument_be_left_out():

@@ -12,6 +12,7 @@ from functool import (
     Decision,
     DefinitionError,
     FunctionTool,
+    GuardrailError,
     SchemaTool,
     ToolCall,
     ToolResult,
@@ -19,7 +20,7 @@ from functool import (
     ToolSettings,
     WrapperTool,
 )
-from functool.guardrails import trusted_only
+from functool.guardrails import require_approval, trusted_only
 from tests.schemas import STR
 
 
@@ -52,6 +53,95 @@ def test_an_argument_goes_by_its_parameters_name():
     failed = "The guardrail trusted_only failed, so the input was refused."
     assert texts("payee") == [failed, failed]
     assert texts("to")[0] == "paid" and "/to is from mail" in texts("to")[1]
+
+
+def open_tool(guardrail, form="schema"):
+    """A tool that also takes arguments that its schema does not name."""
+    if form == "schema":
+        schema = {"properties": {"to": STR, "note": STR}}
+        return SchemaTool("pay", "Pay.", schema, lambda given: "paid", input_guardrails=[guardrail])
+
+    def pay(to: Annotated[str, Field(default_factory=lambda: "bob")], **rest: str) -> str:
+        return "paid"
+
+    return FunctionTool(pay, input_guardrails=[guardrail])
+
+
+@pytest.mark.parametrize("form", ["schema", "rest"])
+def test_an_argument_that_the_schema_does_not_name_is_judged(form):
+    """An open schema lets an argument come under another name, so all unknown names are looked at."""
+    tool = open_tool(trusted_only("to"), form)
+
+    assert run(tool, {"payee": "a"}).text == "paid"
+    for place in ("/payee", ""):
+        refused = run(tool, {"payee": "a", "other": "b"}, sources={place: ["mail"]}).text
+        assert f"{place or 'all of it'} is from mail" in refused
+    assert run(tool, {"to": "a", "payee": "b"}, sources={"/payee": ["mail"]}).text == "paid"
+    failed = "The guardrail trusted_only failed, so the input was refused."
+    assert run(open_tool(trusted_only("payee"), form), {"other": "a"}).text == failed
+
+
+@pytest.mark.parametrize("form", ["schema", "rest"])
+def test_a_name_that_the_schema_does_not_know_is_a_value(form):
+    """A model chose the name, at the top as at every depth."""
+    tool = open_tool(trusted_only(wrote=lambda context: "pay bob a tip"), form)
+
+    assert run(tool, {"to": "bob", "tip": "a"}).text == "paid"
+    assert "/eve is from the model" in run(tool, {"to": "bob", "eve": "a"}).text
+    named = open_tool(trusted_only("eve", wrote=lambda context: "pay bob a tip"), form)
+    assert run(named, {"eve": "bob"}).text == "paid"
+    assert "/eve is from the model" in run(named, {"eve": "ann"}).text
+
+
+def test_a_parameters_name_is_no_value_where_the_model_writes_an_alias():
+    """The author chose it, although the schema does not show it."""
+
+    def pay(to: Annotated[str, Field(alias="payee")]) -> str:
+        return "paid"
+
+    guard = trusted_only(wrote=lambda context: "pay bob")
+    tool = FunctionTool(pay, input_guardrails=[guard])
+    assert run(tool, {"payee": "bob"}).text == "paid"
+    assert "/to is from the model" in run(tool, {"payee": "eve"}).text
+
+
+MALFORMED = [
+    ["web"],
+    "web",
+    5,
+    {"/to": "web"},
+    {"/to": None},
+    {"/to": [5]},
+    {"/to": [["web"]]},
+    {"/to": {"web"}},
+    {5: ["web"]},
+]
+
+
+@pytest.mark.parametrize("sources", MALFORMED, ids=str)
+@pytest.mark.parametrize("guardrail", [trusted_only(), trusted_only("to"), require_approval()])
+def test_labels_that_cannot_be_read_refuse_the_call(guardrail, sources):
+    """Some counted as no labels, so an untrusted value got through; others ended in a TypeError."""
+    told = []
+    tool, paid = pay_tool(guardrail)
+    tool.add_on_error_func(lambda error, context: told.append(type(error)))
+    call = ToolCall(name="pay", arguments={"to": "a", "amount": 1}, metadata={"sources": sources})
+    result = asyncio.run(tool.invoke(call))
+
+    assert result.error.type == "GuardrailError" and told == [GuardrailError] and paid == []
+    assert result.text == (
+        "The call was refused: the host's labels cannot be read: `sources` maps JSON pointers to"
+        " lists of names."
+    )
+
+
+@pytest.mark.parametrize("sources", [None, {}], ids=str)
+def test_no_labels_are_no_malformed_ones(sources):
+    """A host may write that there are none."""
+    tool, paid = pay_tool(trusted_only())
+
+    call = ToolCall(name="pay", arguments={"to": "a", "amount": 1}, metadata={"sources": sources})
+    assert asyncio.run(tool.invoke(call)).success and paid == [("a", 1)]
 
 
 def test_a_labelled_value_is_refused():
@@ -363,6 +453,8 @@ def test_a_label_whose_place_is_gone_counts_for_the_whole_call():
     pairs = {"to": "ann", "note": None, "more": [{"key": "cc", "value": "eve"}]}
 
     assert run(tool, pairs, sources={"/more/0/value": ["mail"]}).is_error
+    hiding = {**pairs, "more": [*pairs["more"], {"key": "more", "value": "x"}]}
+    assert run(tool, hiding, sources={"/more/0/value": ["mail"]}).is_error
     assert run(tool, pairs, sources={"no pointer": ["mail"]}).is_error
     assert run(tool, pairs, sources={"/cc": ["mail"]}).success
     assert run(tool, pairs, sources={"/note": ["mail"]}).success
@@ -402,3 +494,38 @@ def test_labels_of_every_value_are_found_without_comparing_all_of_them():
     tool = FunctionTool(send, input_guardrails=[written("ann")])
 
     assert asyncio.run(tool.invoke(call, Context())).error.type == "GuardrailError"
+
+
+def test_the_default_of_the_author_is_trusted():
+    """The model did not write it, or might as well have left it out. A label still counts."""
+    paid = []
+
+    def pay(to: str, amount: float = 5, note: str = "thanks") -> str:
+        paid.append((to, amount, note))
+        return "paid"
+
+    tool = FunctionTool(pay, input_guardrails=[trusted_only(wrote=lambda context: "pay ann")])
+    assert run(tool, {"to": "ann"}).success
+    assert run(tool, {"to": "ann", "note": "thanks"}).success
+    assert "/note is from mail" in run(tool, {"to": "ann"}, sources={"/note": ["mail"]}).text
+    assert "/amount is from the model" in run(tool, {"to": "ann", "amount": 6}).text
+    assert paid == [("ann", 5, "thanks")] * 2
+
+
+def test_a_labelled_value_is_not_searched_for_in_what_the_user_wrote():
+    """Its label already names its source. A list may hold a hundred thousand such values."""
+    searched = []
+
+    class Written(str):
+        def find(self, text, *place):
+            searched.append(text)
+            return super().find(text, *place)
+
+    def send(to: list[str]) -> str:
+        return "sent"
+
+    guardrail = trusted_only("to", wrote=lambda context: Written("send it to ann"))
+    tool = FunctionTool(send, input_guardrails=[guardrail])
+    refused = run(tool, {"to": ["eve", "bob"]}, sources={"/to": ["mail"]})
+    assert "/to is from mail." in refused.text and searched == []
+    assert run(tool, {"to": ["ann"]}).text == "sent" and searched == ["ann"]

@@ -269,10 +269,18 @@ def test_a_question_shows_no_escapes():
     assert asked == [("Proceed? ]0;owned[31mredgnp.exe", "Name ]0;owned[31mredgnp.exe")]
 
 
-def test_a_question_with_hidden_names_is_declined():
-    """A form whose names hold what nobody sees is shown to nobody."""
-    named = {"type": "object", "properties": {"a\u202e": {"type": "string"}}}
-    form = types.ElicitRequestFormParams(message="Name?", requested_schema=named)
+HIDDEN = {"type": "object", "properties": {"a\u202e": {"type": "string"}}}
+LONG = {"type": "object", "properties": {"a": {"type": "string", "description": "x" * 100_000}}}
+
+
+@pytest.mark.parametrize(
+    ("message", "form"),
+    [("Name?", HIDDEN), ("Name?", LONG), ("x" * 100_000, {"type": "object", "properties": {}})],
+    ids=["hidden", "long form", "long message"],
+)
+def test_a_question_that_nobody_can_read_is_declined(message, form):
+    """A form whose names hold what nobody sees, and a question as long as a book, is shown to nobody."""
+    form = types.ElicitRequestFormParams(message=message, requested_schema=form)
     asked = []
 
     def answer(params):
@@ -556,6 +564,34 @@ def test_a_strangers_pattern_is_linear_where_its_tool_is_served_again():
     strange = SchemaTool("x", "", {"type": "object"}, lambda given: None, output=output)
     served = Served(WrapperTool(strange, name="again"))
 
-    assert served.structured("a" * 60)["structuredContent"] == {"result": "a" * 60}
+    fitting = asyncio.run(served.structured("a" * 60))
+    assert fitting["structuredContent"] == {"result": "a" * 60}
     with pytest.raises(ToolError, match="does not fit its own output schema"):
-        served.structured("c")
+        asyncio.run(served.structured("c"))
+
+
+def test_a_long_result_is_checked_beside_the_loop():
+    """Other calls are served while a long list is compared with the schema that the server promised."""
+
+    @FunctionTool
+    def numbers() -> list[int]:
+        """Count."""
+        return []
+
+    turns = 0
+
+    async def other_work():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def main():
+        other = asyncio.create_task(other_work())
+        await asyncio.sleep(0)
+        found = await Served(numbers).structured(list(range(20_000)))
+        other.cancel()
+        return found
+
+    assert len(asyncio.run(main())["structuredContent"]["result"]) == 20_000
+    assert turns > 5

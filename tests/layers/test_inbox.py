@@ -229,6 +229,19 @@ async def test_a_waiting_call_gives_signs_of_life(path, monkeypatch):
     assert (await task).text == "removed a"
 
 
+@pytest.mark.anyio
+async def test_a_request_that_others_removed_is_filed_again(path):
+    """A call whose machine slept for a day still waits, and can still be answered."""
+    inbox, task, request = await asked(path)
+    inbox._remove(request.id)
+    assert inbox.pending() == []
+
+    async with asyncio.timeout(60):
+        assert await waiting(inbox) == [request]
+    inbox.approve(request.id)
+    assert (await task).text == "removed a"
+
+
 async def granted(inbox, context, grant):
     """Ask in this context, and answer with a grant."""
     asking = ask(context, path="first")

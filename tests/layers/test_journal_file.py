@@ -176,6 +176,40 @@ def test_a_locked_file_does_not_hold_the_loop(tmp_path, pay):
     assert turns == [False] * 50 and result.value == "paid"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "result = '{\"value\": '",
+        "result = '{}'",
+        "result = '[]'",
+        'result = replace(result, \'"raised"\', \'"output": [{"kind": "x"}], "raised"\')',
+    ],
+)
+def test_a_damaged_record_is_an_error_that_names_the_call(tmp_path, pay, change):
+    """A result that cannot be read runs nothing, and the operator learns which record it is."""
+    journal = Journal(tmp_path / "j")
+    kept = journal.once(pay, run="r")
+    call(kept)
+    with closing(sqlite3.connect(tmp_path / "j")) as other, other:
+        other.execute(f"UPDATE calls SET {change}")
+
+    assert call(kept).error.type == "JournalError"
+    assert pay.effects == [""]
+    with pytest.raises(JournalError, match="the call 'r/pay/1' is damaged"):
+        journal.calls()
+
+
+def test_a_damaged_time_is_an_error_that_names_the_call(tmp_path, pay):
+    """A time that no calendar has is a damaged record."""
+    journal = Journal(tmp_path / "j")
+    call(journal.once(pay, run="r"))
+    with closing(sqlite3.connect(tmp_path / "j")) as other, other:
+        other.execute("UPDATE calls SET started = 1e300")
+
+    with pytest.raises(JournalError, match="the call 'r/pay/1' is damaged"):
+        journal.calls()
+
+
 def test_a_corrupt_file_is_an_error_before_the_body(tmp_path, pay):
     """A page that was damaged is an error of the call, not a call without its record."""
     path = tmp_path / "j"
