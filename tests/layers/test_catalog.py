@@ -548,6 +548,15 @@ def test_what_a_stranger_wrote_about_a_tool_is_no_trusted_value(untrusted):
     assert passed == [not untrusted] * 2
 
 
+def test_why_reads_only_the_beginning_of_a_long_description():
+    """A stranger's description of a million characters is found by all of its words, and explained by the first ones."""
+    long = tool("a", "first " + "filler " * 10_000 + "last")
+    catalog = Catalog([long, tool("b", "other")])
+
+    assert [match.why for match in catalog.search("first")] == ["description: first"]
+    assert [match.why for match in catalog.search("last")] == [""]
+
+
 @pytest.mark.parametrize("untrusted", [True, False])
 def test_an_agent_that_searches_reads_what_strangers_wrote(untrusted):
     """The answer of an agent that has found an untrusted tool has the tool's label."""
