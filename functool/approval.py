@@ -91,7 +91,7 @@ class ApprovalRequest:
         """
         kinds = dict.fromkeys(cls.__slots__, str) | {"arguments": dict, "sources": dict}
         data = _read(text, "an approval request", {"sources": {}}, kinds)
-        if not all(_is_texts(names) for names in data["sources"].values()):
+        if not all(is_texts(names) for names in data["sources"].values()):
             raise ValueError("not an approval request: `sources` must hold lists of tool names")
         return cls(**data)
 
@@ -124,7 +124,7 @@ class Grant:
         expiry = self.expires_at
         if type(self.uses) is not int or self.uses < 0:
             raise ValueError(f"uses must be a positive int, not {self.uses!r}")
-        if not _is_texts(self.free):
+        if not is_texts(self.free):
             raise ValueError(f"free must be a list of argument names, not {self.free!r}")
         if expiry is not None and not (type(expiry) in (int, float) and math.isfinite(expiry)):
             raise ValueError(f"expires_at must be seconds since the epoch or None, not {expiry!r}")
@@ -152,15 +152,15 @@ class Grant:
 
         Raises:
             TypeError: `tool` is not a tool, or `arguments` is not a mapping.
-            ValueError: The arguments are not JSON, an argument is both given and free, or another
-                value is invalid.
+            ValueError: The arguments are not JSON, the tool has no argument of a name, an argument
+                is both given and free, or another value is invalid.
         """
         schema: Any = getattr(tool, "schema", None)
         if not isinstance(getattr(schema, "parameters", None), dict):
             raise TypeError(f"a grant is for a tool, not for {type(tool).__name__}")
         if uses == 0:  # The constructor allows 0, for a grant that is used up.
             raise ValueError("uses must be a positive int, not 0")
-        return cls(
+        grant = cls(
             tool=schema.name,
             definition=definition_of(schema),
             arguments=json_copy(arguments),
@@ -168,6 +168,13 @@ class Grant:
             uses=uses,
             expires_at=expires_at,
         )
+        known = schema.plain.get("properties", {})
+        sent = tool.sent_form(dict.fromkeys([*grant.arguments, *grant.free]))  # Without aliases.
+        if schema.plain.get("additionalProperties") is False and (
+            new := sorted(sent.keys() - known)
+        ):
+            raise ValueError(f"unknown argument {', '.join(new)}; known: {', '.join(known)}")
+        return grant
 
     @classmethod
     def check(cls, given: Any) -> None:
@@ -205,6 +212,11 @@ class Grant:
         others = {"arguments": dict, "free": list, "uses": int, "expires_at": object}
         data = _read(text, "a grant", {}, dict.fromkeys(cls.__slots__, str) | others)
         return cls(**{**data, "free": tuple(data["free"])})
+
+
+def asked(schema: Any, arguments: Mapping[str, Any], id: str, sources: Any) -> ApprovalRequest:
+    """Return the request for a call of the tool with this schema."""
+    return ApprovalRequest.of(schema.name, definition_of(schema), arguments, id, sources)
 
 
 def escaped(name: str) -> str:
@@ -256,7 +268,8 @@ def _read(text: str, what: str, extra: dict[str, Any], kinds: Mapping[str, type]
     return data
 
 
-def _is_texts(value: Any) -> bool:
+def is_texts(value: Any) -> bool:
+    """Whether a value is a list of texts."""
     return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
 
 

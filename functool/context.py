@@ -17,6 +17,7 @@ from typing_extensions import TypeVar
 
 from functool.approval import ApprovalRequest, Decision, Grant, json_copy
 from functool.call import ToolCall, ToolSchema
+from functool.errors import DefinitionError
 
 Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
@@ -47,6 +48,14 @@ class Inject:
     """
 
     provider: Callable[[Context[Any]], Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Refuse a place where nothing would be injected, and a model would set the value.
+
+        Raises:
+            DefinitionError: pydantic has found the mark inside of a type.
+        """
+        raise DefinitionError("Inject marks a whole parameter: nothing inside of one is injected")
 
 
 class Context(Generic[Deps]):

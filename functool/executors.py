@@ -132,8 +132,10 @@ def checked_executor(executor: Executor | None) -> Executor | None:
     """Return the executor unchanged.
 
     Raises:
-        DefinitionError: The executor is neither None nor callable.
+        DefinitionError: The executor is neither None nor callable, or it is a class.
     """
+    if isinstance(executor, type):
+        raise DefinitionError(f"an executor is an object, not a class: {executor.__name__}(...)")
     if executor is not None and not callable(executor):
         raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
     return executor

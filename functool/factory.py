@@ -50,9 +50,8 @@ class ToolFactory:
         """
         found = config or _annotated_config(builder)
         if not (isinstance(found, type) and issubclass(found, BaseToolConfig)):
-            raise DefinitionError(
-                f"{name!r}: the configuration must be a class made from BaseToolConfig: {found!r}"
-            )
+            wrong = "the configuration must be a class made from BaseToolConfig"
+            raise DefinitionError(f"{name!r}: {wrong}: {found!r}")
         if not name or not callable(builder):
             way = "register(name, tool class, configuration class)"
             raise DefinitionError(f"{name!r}: {way} needs a name and a class")

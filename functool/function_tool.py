@@ -31,6 +31,7 @@ from functool.schema.callables import (
     located,
     outer_frame,
     run_kind,
+    without_partials,
 )
 from functool.schema.hints import Unresolved
 from functool.schema.parameters import Parameter
@@ -111,6 +112,9 @@ class FunctionTool(Tool, Generic[P, R]):
         if not callable(inner):
             text = f"it needs a callable, not {type(func).__name__}: pass options by keyword"
             raise at_caller(DefinitionError(text), "FunctionTool")
+        if isinstance(without_partials(inner), Tool):
+            text = "it is a tool: use WrapperTool(tool, ...), or tool.func without its guardrails"
+            raise at_caller(DefinitionError(text), name or without_partials(inner).name)
         if isclass(inner):
             way = "Decorate a method, pass an instance that has __call__, or make"
             raise located(DefinitionError(f"it is a class. {way} the class a ToolModel"), inner)
@@ -172,11 +176,9 @@ class FunctionTool(Tool, Generic[P, R]):
         try:
             return self._resolve()
         except Unresolved as error:
-            message = (
-                f"an annotation cannot be resolved: {error}. Import the name at run time (not"
-                " under TYPE_CHECKING), or define it before the tool is first used"
-            )
-            raise located(DefinitionError(message), self.func) from error
+            way = "Import the name at run time (not under TYPE_CHECKING), or define it before"
+            wrong = f"an annotation cannot be resolved: {error}. {way} the tool is first used"
+            raise located(DefinitionError(wrong), self.func) from error
         except DefinitionError as error:
             raise located(error, self.func) from error.__cause__
 

@@ -78,9 +78,11 @@ def refuse_unknown(given: Iterable[str], kind: type) -> None:
     for name in given:
         if name in ToolOptions.__annotations__:
             continue
-        # `given` lacks the options that an `__init__` of a subclass takes. Suggest these, too.
-        passed = [vars(base).get("__init__") for base in kind.__mro__[:-1]]
-        taken = {n for init in passed if init for n in signature(init).parameters}
+        # `given` lacks the options that an `__init__` of a subclass takes. Suggest these, too, but
+        # none behind an `__init__` that takes only the options of every tool, as a wrapper's.
+        made = [signature(i) for base in kind.__mro__[:-1] if (i := vars(base).get("__init__"))]
+        last = next(at for at, own in enumerate(made) if "Unpack[ToolOptions]" in str(own))
+        taken = {n for own in made[: last + 1] for n in own.parameters}
         known = sorted({*ToolOptions.__annotations__, *taken} - {"self", "options", name})
         close = close_names(name, known)
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
@@ -105,8 +107,7 @@ def checked(given: Any, kind: type[T], option: str) -> T:
     """
     given = kind() if given is None else given
     if not isinstance(given, kind):
-        found = type(given).__name__
-        raise DefinitionError(f"{option} must be {kind.__name__}(...), not {found}")
+        raise DefinitionError(f"{option} must be {kind.__name__}(...), not {type(given).__name__}")
     return given
 
 

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 from functool.call import ToolCall, ToolResult
 from functool.context import Context
 from functool.errors import DefinitionError
-from functool.executors import Executor, in_thread, inline
+from functool.executors import Executor, checked_executor, in_thread, inline
 from functool.options import ToolOptions
 from functool.schema.callables import at_caller, run_kind, takes
 from functool.schema.publish import Strict
@@ -42,8 +42,8 @@ class SchemaTool(Tool):
         **options: The options of `Tool`.
 
     Raises:
-        DefinitionError: The parameters are not the schema of an object, or the handler takes
-            neither one nor two arguments.
+        DefinitionError: The parameters are not the schema of an object, the handler takes neither
+            one nor two arguments, or an option has an invalid value.
     """
 
     def __init__(
@@ -57,16 +57,20 @@ class SchemaTool(Tool):
         **options: Unpack[SchemaOptions],
     ) -> None:
         super().__init__(name=name, description=description, parameters=parameters, **options)
-        wrong = ""
-        if not callable(handler):
-            wrong = f"the handler must be callable, not {type(handler).__name__}"
-        elif not (takes(handler, 1) or takes(handler, 2)):
-            wrong = "the handler must take (arguments, context) or (arguments)"
-        if wrong:
-            raise at_caller(DefinitionError(wrong), name)
+        try:
+            own = checked_executor(executor)
+            if not callable(handler):
+                raise DefinitionError(f"the handler must be callable, not {type(handler).__name__}")
+            if isinstance(handler, Tool):
+                wrong = "is a tool, whose guardrails would not be asked: call its `invoke`"
+                raise DefinitionError(f"the handler {wrong}")
+            if not (takes(handler, 1) or takes(handler, 2)):
+                raise DefinitionError("the handler must take (arguments, context) or (arguments)")
+        except DefinitionError as error:
+            raise at_caller(error, name) from None
         self._handler = handler
         self._takes_context = takes(handler, 2)
-        self._executor = executor or (inline if run_kind(handler) == "coroutine" else in_thread)
+        self._executor = own or (inline if run_kind(handler) == "coroutine" else in_thread)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Call the handler."""

@@ -3,12 +3,14 @@
 import dataclasses
 import json
 import time
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
-from functool import ApprovalRequest, FunctionTool, SchemaTool
+from functool import ApprovalRequest, FunctionTool, SchemaTool, WrapperTool
 from functool.approval import Grant
 
 SOURCES = {"/to": ["read_mail"], "/items/0": ["search", "fetch"]}
@@ -168,7 +170,7 @@ ARGUMENTS = st.dictionaries(st.sampled_from(NAMES), VALUES)
 def test_covers_law(named, sent, free):
     """Law: a call is covered when each argument is free, or is as named, or is not named and at its default."""
     free -= named.keys()
-    grant = Grant.of(TOOL, named, free=sorted(free))
+    grant = Grant(tool="send", definition="d" * 64, arguments=named, free=tuple(free))
     asked = ApprovalRequest.of("send", grant.definition, sent, "c1")
 
     def fits(name):
@@ -210,6 +212,22 @@ def test_a_free_argument_is_not_free_for_an_untrusted_tool(place, covered):
 
     assert covers(named, free=("to", "a/b", "~")) is covered
     assert covers(sent), "a person has seen the value"
+
+
+def test_a_grant_names_arguments_of_the_tool():
+    """An unknown name is refused, as in a call; an alias is no name that a grant compares."""
+
+    def pay(amount: Annotated[int, Field(alias="Amount")], to: str = "bob") -> None: ...
+
+    tool = FunctionTool(pay)
+    assert Grant.of(tool, {"amount": 1}, free=["to"]).arguments == {"amount": 1}
+    for arguments, free in (({"zz": 1}, ()), ({}, ("zz",))):
+        with pytest.raises(ValueError, match="unknown argument zz; known: Amount, to"):
+            Grant.of(tool, arguments, free=free)
+        with pytest.raises(ValueError, match="unknown argument zz"):
+            Grant.of(WrapperTool(tool), arguments, free=free)
+        Grant.of(FunctionTool(lambda **rest: 1, name="f"), arguments, free=free)
+        Grant.of(SchemaTool("s", "S.", {"properties": {}}, print), arguments, free=free)
 
 
 def test_what_ends_a_grant():

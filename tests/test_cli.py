@@ -677,7 +677,7 @@ def test_without_a_terminal_nobody_is_asked(folder):
 
     assert "There is no terminal to ask at: --yes approves." in refused
     assert "Nobody was asked: there is no terminal." in refused
-    assert "did not approve" not in refused
+    assert "did not approve" not in refused and "A person refused" not in refused
 
 
 TWO_URLS = ["a=mcp:http://127.0.0.1:9/mcp", "b=mcp:http://127.0.0.1:9/mcp"]

@@ -10,7 +10,7 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 
 
-from functool import ApprovalRequest, Context, FunctionTool, ToolCall
+from functool import ApprovalRequest, Context, FunctionTool, GuardrailError, ToolCall
 from functool.guardrails import require_approval
 from functool.integrations.click_approval import approve, edited, request_text
 from functool.layers.inbox import Inbox
@@ -152,12 +152,12 @@ def test_a_question_with_line_ends_is_one_line_of_the_list(tmp_path):
 
 
 def test_without_a_terminal():
-    """Where nobody can be asked the answer is no."""
-    assert approve(request(a=1)).approved is False
-    assert "Nobody was asked" in approve(request(a="x" * 20_000)).reason
+    """Where nobody can be asked the call is refused, and not in the name of a person."""
     places = {f"/a/{n}": ["fetch"] for n in range(500)}
     many = ApprovalRequest.of("t", "d", {"a": [""] * 500}, "c", places)
-    assert "Nobody was asked: the arguments" in approve(many).reason
+    for asked in (request(a=1), request(a="x" * 20_000), many):
+        with pytest.raises(GuardrailError, match=r"^The call was refused\. Nobody was asked: "):
+            approve(asked)
 
 
 def test_editing():

@@ -39,8 +39,10 @@ from functool import (
     FunctionTool,
     Inject,
     SchemaError,
+    SchemaTool,
     ToolCall,
     ToolFailure,
+    ToolModel,
     ToolResult,
     Toolset,
     WrapperTool,
@@ -48,6 +50,7 @@ from functool import (
 )
 from functool.binding.functions import FunctionBinder
 from functool.executors import inline
+from functool.guardrails import require_approval
 from tests import sample_tools
 from tests.schemas import INT, STR, array
 from tests.support import call, heard, taking
@@ -360,6 +363,19 @@ def test_what_is_no_executor_is_refused_at_definition(executor):
     said = rf"three.*test_function_tool\.py:\d+.*executor.*{type(executor).__name__}"
     with pytest.raises(DefinitionError, match=said):
         FunctionTool(three, executor=executor)
+
+
+def test_the_class_of_an_executor_is_no_executor():
+    """It failed in each call; now the definition says to make one."""
+
+    class Pool:
+        async def __call__(self, func, *args, **kwargs):
+            return func(*args, **kwargs)
+
+    said = r"three.*: an executor is an object, not a class: Pool\(\.\.\.\)"
+    with pytest.raises(DefinitionError, match=said):
+        FunctionTool(three, executor=Pool)
+    assert call(FunctionTool(three, executor=Pool()), {"a": 1, "b": 2}).success
 
 
 # ---- generators
@@ -931,6 +947,67 @@ def test_hidden_parameters_cannot_be_set_by_the_model(name):
 
     assert call(go, {name: "mallory"}).error.type == "ArgumentError"
     assert call(go).value == "ran"
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda tool: FunctionTool(tool, name="pay_now"),
+        lambda tool: FunctionTool(functools.partial(tool, amount=1)),
+        lambda tool: FunctionTool(WrapperTool(tool)),
+        lambda tool: SchemaTool("pay_now", "Pay.", {}, tool),
+    ],
+    ids=["tool", "partial", "wrapper", "handler"],
+)
+def test_a_tool_is_no_function_for_another_tool(wrap):
+    """It would be called as a function, so its guardrails and approvals would be lost in silence."""
+
+    def pay(amount: int) -> str:
+        return "paid"
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    with pytest.raises(DefinitionError, match=r"(pay|pay_now) \(.*is a tool.*guardrails"):
+        wrap(tool)
+    assert call(FunctionTool(tool.func), {"amount": 1}).text == "paid"
+
+
+User = TypeAliasType("User", Annotated[str, Inject(lambda context: "ada")])
+Own = TypeAliasType("Own", Context)
+
+
+def test_a_type_alias_of_what_is_injected():
+    """The mark may stand behind a name, and behind more marks."""
+
+    def go(x: int, user: User, again: Annotated[User, "About it."], own: Own) -> str:
+        return f"{x} {user} {again} {own.deps}"
+
+    tool = FunctionTool(go)
+    assert call(tool, {"x": 1}, Context("deps")).value == "1 ada ada deps"
+    assert list(tool.schema.parameters["properties"]) == ["x"]
+    assert call(tool, {"x": 1, "user": "eve"}).error.type == "ArgumentError"
+
+
+def test_a_mark_inside_of_a_type_is_refused():
+    """Nothing is injected there, so a model would set the value that the author wanted to hide."""
+
+    @dataclasses.dataclass
+    class Order:
+        user: Annotated[str, Inject(lambda context: "ada")] = ""
+
+    class Keys(TypedDict):
+        user: Annotated[str, Inject(lambda context: "ada")]
+
+    def inside(order: Order): ...
+    def listed(users: list[Annotated[str, Inject(lambda context: "ada")]]): ...
+    def unpacked(**keys: Unpack[Keys]): ...
+
+    for func in (inside, listed, unpacked):
+        with pytest.raises(DefinitionError, match="nothing inside of one is injected"):
+            FunctionTool(func)
+    with pytest.raises(DefinitionError, match="nothing inside of one is injected"):
+
+        class Send(ToolModel):
+            user: Annotated[str, Inject(lambda context: "ada")]
 
 
 def test_a_provider_is_asked_once_a_call():

@@ -42,7 +42,7 @@ from pydantic import (
     WrapSerializer,
     model_validator,
 )
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, SkipJsonSchema
 from pydantic_core import PydanticCustomError, SchemaValidator, ValidationError
 from typing_extensions import TypeAliasType, TypedDict, Unpack
 
@@ -1625,3 +1625,22 @@ def test_a_set_of_lists_is_refused_in_words():
         return len(x)
 
     assert call(FunctionTool(take), {"x": [[1]] * 1_500}).error.type == "ArgumentError"
+
+
+def test_a_name_that_is_not_published_is_none_that_a_model_can_set():
+    """`SkipJsonSchema` hides a name from the schema only. Of a union it may hide a member."""
+
+    class Order(BaseModel):
+        a: int
+        admin: SkipJsonSchema[bool] = False
+
+    def nested(order: Order): ...
+    def plain(a: int, admin: SkipJsonSchema[bool] = False): ...
+    def union(a: int, b: str | SkipJsonSchema[None] = None) -> Order: ...
+
+    for func, name in ((nested, "order"), (plain, "admin")):
+        with pytest.raises(DefinitionError, match=f"parameter '{name}' .* SkipJsonSchema hides"):
+            FunctionTool(func)
+    schema = FunctionTool(union).schema
+    assert schema.plain["properties"]["b"]["type"] == "string"
+    assert list(schema.output["properties"]) == ["a"]

@@ -117,6 +117,14 @@ def test_a_handler_takes_one_or_two_arguments(handler):
         SchemaTool("f", "F.", PARAMETERS, handler)
 
 
+@pytest.mark.parametrize("executor", ["threads", 5, threading.Thread])
+def test_what_is_no_executor_is_refused_at_definition(executor):
+    """The error names the tool, the file and the line; it came in each call."""
+    said = r"^f \(.*test_schema_tool\.py:\d+\): an executor is "
+    with pytest.raises(DefinitionError, match=said):
+        SchemaTool("f", "F.", PARAMETERS, print, executor=executor)
+
+
 def test_a_builtin_handler_gets_the_arguments():
     """A callable without a readable signature, a class too, gets the arguments alone."""
     got = []

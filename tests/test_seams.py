@@ -618,8 +618,8 @@ def test_shown_as_may_show_nothing():
 
 
 KNOWN = (
-    "description, input_guardrails, max_argument_bytes, name, on_error_func, output, output_guardrails,"
-    " parameters, prompts, settings, strict, timeout, tool"
+    "description, input_guardrails, max_argument_bytes, name, on_error_func, output_guardrails,"
+    " prompts, settings, timeout, tool"
 )
 
 

@@ -109,8 +109,7 @@ class FunctionBinder:
         # Arguments are flat if no value holds an object. Then each argument has one colon, and
         # counting colons finds unknown arguments faster than pydantic's "forbid".
         self._flat = not (kinds & _NESTING or parts.rest)
-        counts = self._flat and self._decode is None
-        if counts:
+        if self._flat and self._decode is None:
             self._validate = self._validator("ignore")
         else:  # A recursive type is checked without naming all problems of its unions.
             self._validate = self._validate_large if self._recursive else self._validate_closed

@@ -56,11 +56,6 @@ _AT_ONCE = 50_000
 """How many values are read at one `feed`. The rest of the text waits for the next one."""
 
 
-def _is_nested(closers: list[str]) -> bool:
-    """Whether something stands in an object inside of the arguments."""
-    return "}" in closers[1:]
-
-
 class _FalseAlarm(Exception):
     """The binder accepts what a shape does not allow."""
 
@@ -107,7 +102,6 @@ class _Reader:
         self._bytes = 0
         self._text, self._at = "", 0  # The end of the text so far, and how much of it was read.
         self._before = 0  # How many characters stand before that end.
-        self._left = _AT_ONCE
         # The brackets that close the open objects and lists, and the current name or index in each.
         self._closers: list[str] = []
         self._steps: list[Any] = []
@@ -170,7 +164,7 @@ class _Reader:
             self._steps.pop()
         else:
             yield from self._bare(mark, limits)
-        if self._held and not _is_nested(self._closers):
+        if self._held and "}" not in self._closers[1:]:  # The object inside is closed.
             self._ask(self._held, self._completed())
 
     def _object(self, fields: Limits) -> _Reading[None]:
@@ -251,7 +245,7 @@ class _Reader:
 
         `rest` completes the value or name, and `closers` are of the objects and lists around it.
         """
-        if _is_nested(closers):
+        if "}" in closers[1:]:  # This stands in an object inside of the arguments.
             self._held = self._held or [*self._steps]
         else:
             self._ask(self._steps, self._completed(rest))

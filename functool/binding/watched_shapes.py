@@ -28,6 +28,7 @@ from functool.schema.signature import FunctionSchema
 Limits: TypeAlias = Mapping[str, Any]
 Shape: TypeAlias = Mapping[str, Limits]
 KINDS = ("object", "array", "string", "number", "boolean", "null")
+_KIND = {"integer": "number"}
 OPEN: Shape = {kind: {} for kind in KINDS}
 
 LONGEST = 200
@@ -70,8 +71,8 @@ def _items(limits: Limits) -> Any:
 
 
 def _others(limits: Limits) -> Any:
-    unsure = limits.get("patternProperties")
-    return UNSET if unsure else limits.get("additionalProperties", UNSET)
+    # Patterns make it unsure.
+    return UNSET if limits.get("patternProperties") else limits.get("additionalProperties", UNSET)
 
 
 def either(one: Shape, other: Shape) -> Shape:
@@ -152,19 +153,15 @@ class JsonShapes(Shapes):
         if "$ref" in source:  # Other keywords beside it only add conditions.
             return self.of(lookup(self._target, source["$ref"]))
         named, values = source.get("type", KINDS), values_of(source)
-        kinds = {_kind(name) for name in ([named] if isinstance(named, str) else named)}
+        kinds = {_KIND.get(name, name) for name in ([named] if isinstance(named, str) else named)}
         members = source.get("anyOf") or source.get("oneOf")
         if isinstance(members, list):
             shape: Shape = self._union(members)
         else:
             shape = dict.fromkeys(KINDS, source)
             if isinstance(values, list):
-                kinds &= {_kind(NAMES.get(type(value), "")) for value in values}
+                kinds &= {_KIND.get(name := NAMES.get(type(value), ""), name) for value in values}
         return {kind: limits for kind, limits in shape.items() if kind in kinds}
-
-
-def _kind(name: str) -> str:
-    return "number" if name == "integer" else name
 
 
 _FIXED: dict[str, Shape] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 from functool import Context, ToolCall, ToolError, ToolResult, Toolset, Tripwire
@@ -26,11 +27,7 @@ class Turn:
         kinds = [tool.settings for tool in tools.enabled(context)]
         self._early = not any(kind.is_exclusive or kind.takes_control for kind in kinds)
         self.changed = asyncio.Event()
-
-    @property
-    def tripped(self) -> bool:
-        """Whether a guardrail of an early call stopped the run."""
-        return any(isinstance(_failure(task), Tripwire) for task in self._begun.values())
+        self.tripped = False  # Whether a guardrail of an early call stopped the run.
 
     def look(self, calls: list[Written]) -> None:
         """Begin the calls that may begin now, and cancel those that have been refused since."""
@@ -55,10 +52,12 @@ class Turn:
         )
 
     async def _answer(self, call: ToolCall) -> ToolResult:
-        if self._gate is None:
-            return await self._tools.call(call, self._context)
-        async with self._gate:
-            return await self._tools.call(call, self._context)
+        try:
+            async with self._gate or nullcontext():
+                return await self._tools.call(call, self._context)
+        except Tripwire:
+            self.tripped = True
+            raise
 
     async def conclude(self, calls: list[Written]) -> list[ToolResult]:
         """Run the remaining calls as `call_all` does, and return every result in order.

@@ -6,14 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from functool.approval import (
-    ApprovalRequest,
-    Decision,
-    defaults_of,
-    definition_of,
-    json_copy,
-    same_json,
-)
+from functool.approval import ApprovalRequest, Decision, asked, defaults_of, json_copy, same_json
 from functool.call import ToolCall, ToolResult, changed, to_json
 from functool.content import TextContent
 from functool.context import Context
@@ -46,8 +39,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
             return None
         request = _request(call, context)
         defaults = defaults_of(context.schema)
-        made = context.notes.get("edited", edited)
-        if edited is not None and same_json(request.arguments, made):
+        if edited is not None and same_json(request.arguments, context.notes.get("edited", edited)):
             context.share_decision(request.digest, Decision(approved=True))
             return None
         decision, grant = await _decision(request, context)
@@ -80,10 +72,10 @@ def with_edit_note(result: ToolResult, context: Context[Any]) -> ToolResult:
     decision = context.decision
     if decision is None or decision["arguments"] is None:
         return result
-    asked, edited = decision["request"]["arguments"], decision["arguments"]
+    sent, edited = decision["request"]["arguments"], decision["arguments"]
     defaults = defaults_of(context.schema)
-    new = [name for name in edited if not _has(asked, name, edited[name])]
-    removed = [n for n in asked if n not in edited and not _has(defaults, n, asked[n])]
+    new = [name for name in edited if not _has(sent, name, edited[name])]
+    removed = [n for n in sent if n not in edited and not _has(defaults, n, sent[n])]
     changes = [f"`{name}` to {_short(edited[name])}" for name in new]
     changes += [f"`{name}` left out" for name in removed]
     note = f"A person changed the arguments of this call: {', '.join(changes)}."
@@ -98,8 +90,7 @@ def _request(call: ToolCall, context: Context[Any]) -> ApprovalRequest:
     schema = context.schema
     if schema is None or not isinstance(call.arguments, Mapping):
         raise TypeError("approval needs the schema of the tool and checked arguments")
-    sources = call.metadata.get("sources")
-    return ApprovalRequest.of(schema.name, definition_of(schema), call.arguments, call.id, sources)
+    return asked(schema, call.arguments, call.id, call.metadata.get("sources"))
 
 
 async def _decision(request: ApprovalRequest, context: Context[Any]) -> tuple[Decision, str | None]:

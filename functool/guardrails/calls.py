@@ -61,10 +61,9 @@ def rate_limit(calls: int, per_seconds: float, per: Per = "tool") -> InputGuardr
         while times and times[0] <= now - per_seconds:
             times.popleft()
         if len(times) >= calls:
-            raise GuardrailError(
-                f"Too many calls: at most {calls} in {per_seconds:g} seconds."
-                f" Try again in {times[0] + per_seconds - now:.1f} seconds."
-            )
+            why = f"Too many calls: at most {calls} in {per_seconds:g} seconds."
+            wait = times[0] + per_seconds - now
+            raise GuardrailError(f"{why} Try again in {wait:.1f} seconds.")
         times.append(now)
 
     return _counting(rate_limit, per)
@@ -104,10 +103,8 @@ def budget(
         left = {kind: max(0, most - spent[kind]) for kind, most in limits.items() if most}
         if not all(left.values()):
             rests = " and ".join(f"{round(left[k], 1)} of {limits[k]} {k}" for k in left)
-            raise GuardrailError(
-                f"The budget is used up: {rests} are left. Make no such call again: answer with"
-                " what you have, and say what is missing."
-            )
+            why = f"The budget is used up: {rests} are left. Make no such call again"
+            raise GuardrailError(f"{why}: answer with what you have, and say what is missing.")
         used["calls"] += 1
 
     return _counting(budget, per)
@@ -132,10 +129,9 @@ def max_repeats(n: int) -> InputGuardrail:
         counts["times"] = counts.get("times", 0) + 1 if counts.get("call") == call else 1
         counts["call"] = call
         if counts["times"] > n:
-            raise GuardrailError(
-                f"The same call came {counts['times']} times in a row; at most {n} are answered."
-                " Use the answer that you have, change the arguments, or try another way."
-            )
+            why = f"The same call came {counts['times']} times in a row; at most {n} are answered."
+            way = "Use the answer that you have, change the arguments, or try another way."
+            raise GuardrailError(f"{why} {way}")
 
     return _counting(max_repeats, "context")
 

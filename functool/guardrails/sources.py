@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from functool.approval import escaped, same_json
+from functool.approval import defaults_of, escaped, is_texts, same_json
 from functool.call import ToolCall, ToolResult, ToolSchema, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
@@ -45,9 +45,10 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
     """Return a guardrail that allows only trusted values in these arguments.
 
     A value with a label in `call.metadata["sources"]` comes from an untrusted tool. A value without
-    a label is trusted. With `wrote`, it is trusted only if it occurs in what the user wrote, or if
-    it is a complete short value that a trusted tool returned in this context. What the tool got as
-    an argument itself does not count. A key that the schema does not name is a value as well.
+    a label is trusted. With `wrote`, it is trusted only if it occurs in what the user wrote, if it
+    is the default, or if it is a complete short value that a trusted tool returned in this context.
+    What the tool got as an argument itself does not count. A key that the schema does not name is a
+    value as well.
 
     Args:
         *arguments: Names of arguments; by default all arguments.
@@ -80,8 +81,11 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         plain = context.schema.plain if context.schema else {}
         is_open = plain.get("additionalProperties") is not False
         named = {*property_names(plain), *(arguments if is_open else given)}
-        for item in given.items():
-            unknown = _unknown_places(item, named, labels, is_known)
+        defaults = defaults_of(context.schema) if context.schema else {}
+        for name, value in given.items():
+            if name in defaults and same_json(value, defaults[name]):
+                continue
+            unknown = _unknown_places((name, value), named, labels, is_known)
             suspect |= {place: [MODEL] for place in unknown}
         return suspect
 
@@ -93,13 +97,12 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
             marked = replace(call, metadata={**call.metadata, "sources": _labels(call) | suspect})
             answer: ToolCall | None = await approval(marked, context)
             return answer
-        text = "; ".join(
-            f"{place or 'all of it'} is from {', '.join(names)}" for place, names in suspect.items()
+        blamed = (
+            f"{at or 'all of it'} is from {', '.join(names)}" for at, names in suspect.items()
         )
         rule = "its values have to come from the user or from a trusted tool"
-        raise GuardrailError(
-            f"The call was refused: {rule}, and {text[:1000]}.", details={"sources": suspect}
-        )
+        text = f"The call was refused: {rule}, and {'; '.join(blamed)[:1000]}."
+        raise GuardrailError(text, details={"sources": suspect})
 
     if ask:
 
@@ -157,9 +160,19 @@ def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
 
 
 def has_sources(call: ToolCall) -> bool:
-    """Whether a call has labels. A host may have set its metadata to anything."""
+    """Whether a call has labels. A host may have set its metadata to anything.
+
+    Raises:
+        GuardrailError: The labels cannot be read, so nobody knows which values are trusted.
+    """
     metadata: Any = call.metadata
-    return isinstance(metadata, Mapping) and isinstance(metadata.get("sources"), Mapping)
+    sources = metadata.get("sources") if isinstance(metadata, Mapping) else None
+    if sources is None:
+        return False
+    if not (isinstance(sources, Mapping) and all(map(is_texts, [[*sources], *sources.values()]))):
+        wrong = "the host's labels cannot be read: `sources` maps JSON pointers to lists of names"
+        raise GuardrailError(f"The call was refused: {wrong}.")
+    return True
 
 
 def placed(call: ToolCall, names: Mapping[str, str], schema: ToolSchema) -> dict[str, Any]:
@@ -174,7 +187,7 @@ def placed(call: ToolCall, names: Mapping[str, str], schema: ToolSchema) -> dict
     # A name that only the strict form has is not that of an argument.
     own = {*names.values()} - (schema.parameters.get("properties", {}).keys() - known)
     for place, labels in call.metadata["sources"].items():
-        head = str(place)[1:].partition("/")[0]
+        head = place[1:].partition("/")[0]
         name = head.replace("~1", "/").replace("~0", "~")
         at = {names.get(name, name), name} & own if place else ()
         there = {f"/{escaped(each)}{place[1 + len(head) :]}" for each in at}
@@ -185,14 +198,13 @@ def placed(call: ToolCall, names: Mapping[str, str], schema: ToolSchema) -> dict
 
 def _labels(call: ToolCall) -> dict[str, list[str]]:
     labels = call.metadata["sources"] if has_sources(call) else {}
-    return {str(place): [*names] for place, names in labels.items()}
+    return {place: [*names] for place, names in labels.items()}
 
 
 def _is_decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
     """Whether a person wrote exactly these arguments, or has just approved them."""
-    given: Any = call.arguments
     wanted = decision.get("arguments") if decision.get("approved") else None
-    return wanted is not None and same_json(wanted, dict(given))
+    return wanted is not None and same_json(wanted, call.arguments)
 
 
 def _is_labelled(place: str, labels: Collection[str]) -> bool:

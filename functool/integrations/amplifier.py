@@ -17,6 +17,7 @@ from functool import (
     Context,
     Decision,
     DefinitionError,
+    GuardrailError,
     ImageContent,
     SchemaTool,
     TextContent,
@@ -263,15 +264,15 @@ def _session_context(coordinator: Any, config: Any) -> Context[Any]:
         arguments = arguments_text(request.arguments, indent=None)
         if len(arguments) > MAX_QUESTION:
             size = f"the arguments are {len(arguments):,} characters long"
-            reason = f"Nobody was asked: {size}, and a person is shown at most {MAX_QUESTION:,}."
-            return Decision(approved=False, reason=reason)
+            why = f"{size}, and a person is shown at most {MAX_QUESTION:,}"
+            raise GuardrailError(f"The call was refused. Nobody was asked: {why}.")
         prompt = f"Allow the tool {request.tool} to run with {arguments}?"
         try:
             answer = await coordinator.approval_system.request_approval(
                 prompt, [_ALLOW, _DENY], APPROVAL_SECONDS, "deny"
             )
         except ApprovalTimeoutError:
-            return Decision(approved=False, reason="Nobody answered in time.")
+            raise GuardrailError("The call was refused. Nobody answered in time.") from None
         return Decision(approved=answer == _ALLOW)
 
     return Context(

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from functool import ApprovalRequest, Decision
+from functool import ApprovalRequest, Decision, GuardrailError
 from functool.integrations.visible import arguments_text, sources_text, visible
 
 NO_TERMINAL = "There is no terminal to ask at: --yes approves."
@@ -22,18 +22,21 @@ HELP = "y runs it, N refuses it, e opens the arguments in $EDITOR"
 def approve(request: ApprovalRequest) -> Decision:
     """Ask at the terminal whether a call may run. This is an approver for a Context.
 
-    A person who is asked sees all of the arguments. If they are too long to show, the call is
-    refused.
+    A person who is asked sees all of the arguments.
+
+    Raises:
+        GuardrailError: Nobody can be asked: the arguments are too long to show, or there is no
+            terminal. So the call is refused.
     """
     shown = arguments_text(request.arguments) + sources_text(request.sources)
     if len(shown) > MAX_QUESTION:
         size = f"the arguments are {len(shown):,} characters long"
-        reason = f"Nobody was asked: {size}, and a person is shown at most {MAX_QUESTION:,}."
-        return Decision(approved=False, reason=reason)
+        why = f"{size}, and a person is shown at most {MAX_QUESTION:,}"
+        raise GuardrailError(f"The call was refused. Nobody was asked: {why}.")
     question = f"Allow {request_text(request)} to run?"
     if not sys.stdin.isatty():
         click.echo(f"{question}\n{NO_TERMINAL}", err=True)
-        return Decision(approved=False, reason="Nobody was asked: there is no terminal.")
+        raise GuardrailError("The call was refused. Nobody was asked: there is no terminal.")
     refused = Decision(approved=False, reason="The person at the terminal did not approve.")
     while True:
         answer = click.prompt(f"{question} [y/N/e]", "n", show_default=False, err=True).strip()

@@ -15,9 +15,6 @@ TYPES = {*NAMES.values()}
 _NUMBERS = ("integer", "number")
 
 
-TupleNames = Mapping[int, list[str]]
-"""The fields of named tuples, by their number."""
-
 Known = dict[Any, set[str]]
 """The types that schemas allow by the id of each, and lists in them by keyword and id."""
 
@@ -151,7 +148,7 @@ def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
     return "" if isinstance(kind, str) and kind != NAMES[type(value)] else None
 
 
-def names_at(schema: Any, steps: Sequence[Any], root: Any, tuples: TupleNames) -> list[str]:
+def names_at(schema: Any, steps: Sequence[Any], root: Any, tuples: Any) -> list[str]:
     """Return the property names at the path `steps`. In a union, those of all members.
 
     `tuples` are the fields of named tuples, by their number: the schema shows a tuple as a list.

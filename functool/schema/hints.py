@@ -29,9 +29,8 @@ def signature_of(func: Callable[..., Any]) -> inspect.Signature:
     try:
         return inspect.signature(func)
     except (ValueError, TypeError) as error:
-        raise DefinitionError(
-            f"it has no signature to read ({error}): wrap it in a function of your own"
-        ) from error
+        wrong = f"it has no signature to read ({error})"
+        raise DefinitionError(f"{wrong}: wrap it in a function of your own") from error
 
 
 def fixed_keywords(func: Any) -> set[str]:

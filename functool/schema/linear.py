@@ -27,6 +27,10 @@ _SAME = 100
 _UNLIKE = "functool.hashed"
 """The tag of what may be hashed. `problems_of` leaves it out, as it is no name of an argument."""
 
+_PATTERNS: Any = (Pattern, Pattern[str])
+_COMPILING = [dict(TypeAdapter(kind).core_schema).get("function") for kind in _PATTERNS]
+"""The functions with which pydantic compiles a text for `re`."""
+
 _HASHED = ("set", "frozenset", *MAPPINGS)
 _FIELDS = ("model-fields", "dataclass-args", "typed-dict")
 
@@ -49,7 +53,7 @@ def linear(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None)
         definitions = {part["ref"]: part for part in core.get("definitions", ())}
     known = definitions
     made = inside(core, lambda part: linear(part, brief, known))
-    if kind == "function-plain" and core["function"]["function"] in _pattern_validators():
+    if kind == "function-plain" and core["function"] in _COMPILING:
         return core_schema.no_info_before_validator_function(count_pattern, made)
     if kind == "union":
         is_smart = core.get("mode", "smart") == "smart"
@@ -71,13 +75,6 @@ def linear(core: Any, brief: bool, definitions: Mapping[str, Any] | None = None)
         custom_error_message="a list in which few items are hashed alike",
     )
     return {**guarded, **named}
-
-
-@cache
-def _pattern_validators() -> list[Any]:
-    """Return the functions with which pydantic compiles a text for `re`."""
-    cores: list[Any] = [TypeAdapter(kind).core_schema for kind in (Pattern, Pattern[str])]
-    return [core["function"]["function"] for core in cores]
 
 
 def _with_tags(union: Any, definitions: Mapping[str, Any]) -> Any:

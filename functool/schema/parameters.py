@@ -67,16 +67,17 @@ def hidden_source(annotation: Any, name: str) -> Any:
     Raises:
         DefinitionError: `Inject` has no provider function.
     """
+    annotation = getattr(annotation, "__value__", annotation)  # Of a type alias.
     if get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
-        for extra in extras:
-            if extra is Inject or isinstance(extra, Inject):
-                provider: Any = getattr(extra, "provider", None)
-                if callable(provider):
-                    return provider
-                wrong = "Inject needs a function of the context"
-                way = "Annotated[T, Inject(lambda ctx: ...)]"
-                raise DefinitionError(f"parameter {name!r}: {wrong}: {way}")
+        marks = [extra for extra in extras if extra is Inject or isinstance(extra, Inject)]
+        if marks:
+            provider: Any = getattr(marks[0], "provider", None)
+            if callable(provider):
+                return provider
+            wrong = "Inject needs a function of the context: Annotated[T, Inject(lambda ctx: ...)]"
+            raise DefinitionError(f"parameter {name!r}: {wrong}")
+        return hidden_source(annotation, name)
     union = get_origin(annotation) in (Union, UnionType)
     for member in get_args(annotation) if union else (annotation,):
         kind = get_origin(member) or member

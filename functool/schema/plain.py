@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from inspect import cleandoc
 from typing import Any, get_args
 
 from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaWarningKind
-from pydantic_core import core_schema
+from pydantic_core import PydanticOmit, core_schema
 
+from functool.errors import DefinitionError
 from functool.schema.docstrings import parse
 from functool.schema.shapes import values_of
 
@@ -35,13 +37,22 @@ class PlainJsonSchema(GenerateJsonSchema):
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {*get_args(JsonSchemaWarningKind)}
 
     def generate_inner(self, schema: Any) -> dict[str, Any]:
-        """Describe fields and scalars without options at once; pydantic takes 20 times as long."""
+        """Describe fields and scalars without options at once; pydantic takes 20 times as long.
+
+        Raises:
+            DefinitionError: A field that can be set is left out, by `SkipJsonSchema`.
+        """
+        is_set = schema["type"] in _FIELDS and self.mode == "validation"
         if schema["type"] in _FIELDS and not schema.get("metadata"):
             schema = schema["schema"]
-        if len(schema) > 1 or schema["type"] not in _SCALARS:
+        if len(schema) == 1 and schema["type"] in _SCALARS:
+            made: dict[str, Any] = getattr(self, f"{schema['type']}_schema")(schema)
+            return made
+        with suppress(PydanticOmit):
             return super().generate_inner(schema)
-        made: dict[str, Any] = getattr(self, f"{schema['type']}_schema")(schema)
-        return made
+        if is_set:
+            raise DefinitionError("SkipJsonSchema hides a name that a model could still set")
+        raise PydanticOmit
 
     def field_is_present(self, field: Any) -> bool:
         """Leave out fields that no caller can set."""
@@ -68,11 +79,8 @@ class PlainJsonSchema(GenerateJsonSchema):
         """Describe the keys as texts, because JSON keys are texts."""
         return self._with_keys(super().dict_schema(schema), schema)
 
-    def ordered_dict_schema(self, schema: Any) -> dict[str, Any]:
-        """Treat an `OrderedDict` and a `Counter` like a dict."""
-        return self.dict_schema(schema)
-
-    counter_schema = ordered_dict_schema
+    ordered_dict_schema = dict_schema
+    counter_schema = dict_schema
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
         """Describe a decimal that is sent as a text by the pattern that pydantic accepts."""

@@ -12,6 +12,7 @@ from functool import (
     Decision,
     DefinitionError,
     FunctionTool,
+    GuardrailError,
     SchemaTool,
     ToolCall,
     ToolResult,
@@ -19,7 +20,7 @@ from functool import (
     ToolSettings,
     WrapperTool,
 )
-from functool.guardrails import trusted_only
+from functool.guardrails import require_approval, trusted_only
 from tests.schemas import STR
 
 
@@ -102,6 +103,45 @@ def test_a_parameters_name_is_no_value_where_the_model_writes_an_alias():
     tool = FunctionTool(pay, input_guardrails=[guard])
     assert run(tool, {"payee": "bob"}).text == "paid"
     assert "/to is from the model" in run(tool, {"payee": "eve"}).text
+
+
+MALFORMED = [
+    ["web"],
+    "web",
+    5,
+    {"/to": "web"},
+    {"/to": None},
+    {"/to": [5]},
+    {"/to": [["web"]]},
+    {"/to": {"web"}},
+    {5: ["web"]},
+]
+
+
+@pytest.mark.parametrize("sources", MALFORMED, ids=str)
+@pytest.mark.parametrize("guardrail", [trusted_only(), trusted_only("to"), require_approval()])
+def test_labels_that_cannot_be_read_refuse_the_call(guardrail, sources):
+    """Some counted as no labels, so an untrusted value got through; others ended in a TypeError."""
+    told = []
+    tool, paid = pay_tool(guardrail)
+    tool.add_on_error_func(lambda error, context: told.append(type(error)))
+    call = ToolCall(name="pay", arguments={"to": "a", "amount": 1}, metadata={"sources": sources})
+    result = asyncio.run(tool.invoke(call))
+
+    assert result.error.type == "GuardrailError" and told == [GuardrailError] and paid == []
+    assert result.text == (
+        "The call was refused: the host's labels cannot be read: `sources` maps JSON pointers to"
+        " lists of names."
+    )
+
+
+@pytest.mark.parametrize("sources", [None, {}], ids=str)
+def test_no_labels_are_no_malformed_ones(sources):
+    """A host may write that there are none."""
+    tool, paid = pay_tool(trusted_only())
+
+    call = ToolCall(name="pay", arguments={"to": "a", "amount": 1}, metadata={"sources": sources})
+    assert asyncio.run(tool.invoke(call)).success and paid == [("a", 1)]
 
 
 def test_a_labelled_value_is_refused():
@@ -454,6 +494,22 @@ def test_labels_of_every_value_are_found_without_comparing_all_of_them():
     tool = FunctionTool(send, input_guardrails=[written("ann")])
 
     assert asyncio.run(tool.invoke(call, Context())).error.type == "GuardrailError"
+
+
+def test_the_default_of_the_author_is_trusted():
+    """The model did not write it, or might as well have left it out. A label still counts."""
+    paid = []
+
+    def pay(to: str, amount: float = 5, note: str = "thanks") -> str:
+        paid.append((to, amount, note))
+        return "paid"
+
+    tool = FunctionTool(pay, input_guardrails=[trusted_only(wrote=lambda context: "pay ann")])
+    assert run(tool, {"to": "ann"}).success
+    assert run(tool, {"to": "ann", "note": "thanks"}).success
+    assert "/note is from mail" in run(tool, {"to": "ann"}, sources={"/note": ["mail"]}).text
+    assert "/amount is from the model" in run(tool, {"to": "ann", "amount": 6}).text
+    assert paid == [("ann", 5, "thanks")] * 2
 
 
 def test_a_labelled_value_is_not_searched_for_in_what_the_user_wrote():
