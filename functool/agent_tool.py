@@ -7,6 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from itertools import chain
 from math import inf
 from typing import Any
 from weakref import WeakValueDictionary
@@ -17,9 +18,11 @@ from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline
 from functool.generators import exhaust_async
 from functool.guardrails.asking import callables
+from functool.guardrails.sources import has_sources
 from functool.schema.callables import at_caller, run_kind
 from functool.schema.subset import closed
 from functool.tool import Tool
+from functool.trip import agents
 
 MAX_DEPTH = 8
 """How deeply agents may call one another before a call is refused."""
@@ -28,9 +31,9 @@ _METHODS = ("run", "ainvoke", "invoke")
 _ANSWERS = ("output", "final_output", "text")
 _USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 
-_depth: ContextVar[int] = ContextVar("functool_agent_depth", default=0)
 _held: ContextVar[frozenset[Any]] = ContextVar("functool_agent_threads", default=frozenset())
 _locks: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
+_waits: list[Any] = []  # For each call that waits: the conversations that it has, and the next one.
 
 
 class AgentTool(Tool):
@@ -70,10 +73,8 @@ class AgentTool(Tool):
             given = [func for func in (runner, thread, output_extractor) if func is not None]
             callables(given, "runner, thread and output_extractor")
             if runner is None and not (callable(agent) or _method_of(agent)):
-                raise DefinitionError(
-                    f"{type(agent).__name__} has no run, ainvoke or invoke and cannot be called:"
-                    " give a runner"
-                )
+                wrong = "has no run, ainvoke or invoke and cannot be called: give a runner"
+                raise DefinitionError(f"{type(agent).__name__} {wrong}")
         except DefinitionError as error:
             raise at_caller(error, name) from None
         argument = {"type": "string", "description": "What the agent is asked, complete in itself."}
@@ -92,20 +93,26 @@ class AgentTool(Tool):
         Raises:
             ToolError: Agents call one another too deeply, or the agent waits for its own thread.
         """
-        if _depth.get() >= MAX_DEPTH:
-            raise ToolError(
-                f"Agents have called one another {MAX_DEPTH} deep."
-                " Answer without calling another agent."
-            )
-        assert isinstance(call.arguments, Mapping)
+        if len(agents.get()) >= MAX_DEPTH:
+            wrong = f"Agents have called one another {MAX_DEPTH} deep"
+            raise ToolError(f"{wrong}. Answer without calling another agent.")
+        assert isinstance(call.arguments, Mapping) and context.inner_sources is not None
         text = call.arguments[self._arg_name]
         thread = None if self._thread is None else await inline(self._thread, context)
-        depth = _depth.set(_depth.get() + 1)
+        running = agents.set((*agents.get(), context.inner_sources))
+        if has_sources(call):
+            context.add_sources(chain.from_iterable(call.metadata["sources"].values()))
+        # An agent with a thread remembers what it has read, so its later answers have those labels.
+        remembered = f"functool.agent:{self.name}"
         try:
             async with _take_turn(self.agent, thread):
+                if thread is not None:
+                    context.add_sources(context.state.get(remembered, ()))
                 outcome = await self._run_agent(text, context.view(thread=thread))
         finally:
-            _depth.reset(depth)
+            agents.reset(running)
+            if thread is not None and context.inner_sources:
+                context.state[remembered] = [*dict.fromkeys(context.inner_sources)]
         return await self._result_of_run(outcome)
 
     async def _run_agent(self, text: str, context: Context[Any]) -> Any:
@@ -113,8 +120,8 @@ class AgentTool(Tool):
             outcome = await _call_runner(self._runner, self.agent, text, context)
         else:
             outcome = await _call_runner(_method_of(self.agent) or self.agent, text)
-        streams = hasattr(outcome, "__anext__")
-        return await exhaust_async(outcome, context, most=inf) if streams else outcome
+        is_stream = hasattr(outcome, "__anext__")
+        return await exhaust_async(outcome, context, most=inf) if is_stream else outcome
 
     async def _result_of_run(self, outcome: Any) -> ToolResult:
         given = outcome if isinstance(outcome, ToolResult) else None
@@ -156,18 +163,31 @@ async def _take_turn(agent: Any, thread: Any) -> AsyncIterator[None]:
     # A lock can be used on one event loop only. A string names a conversation of one agent.
     name = (id(agent), thread) if isinstance(thread, str) else id(thread)
     key = (id(asyncio.get_running_loop()), name)
-    if key in _held.get():
-        raise ToolError(
-            "The agent is being asked from within its own conversation,"
-            " which is waiting for this answer."
-        )
+    held = _held.get()
+    wait = held, key
+    if wait not in _waits and _waits_for_one_of(held, {key, name}):
+        raise ToolError("The agent cannot be asked: its own conversation waits for this answer.")
     lock = _locks.setdefault(key, asyncio.Lock())
-    held = _held.set(_held.get() | {key})
+    _waits.append(wait)
     try:
-        async with lock:
-            yield
+        await lock.acquire()
     finally:
-        _held.reset(held)
+        _waits.remove(wait)
+    token = _held.set(held | {key, name})
+    try:
+        yield
+    finally:
+        _held.reset(token)
+        lock.release()
+
+
+def _waits_for_one_of(held: frozenset[Any], reached: set[Any]) -> bool:
+    """Whether the call that has a conversation waits for one that is held, maybe through others."""
+    found = reached if held else set()
+    while found:
+        reached |= found
+        found = {wanted for has, wanted in [*_waits] if not reached.isdisjoint(has)} - reached
+    return not reached.isdisjoint(held)
 
 
 def _usage_of(run: Any) -> dict[str, int]:

@@ -172,8 +172,6 @@ def _entry(entry: Any) -> tuple[str, Any]:
 
 
 def _offered(found: Any) -> tuple[Any, ...]:
-    if isinstance(found, tuple):
-        return found
     if isinstance(found, Tool):
         return (lambda config: found), BaseToolConfig
-    return (found,)
+    return found if isinstance(found, tuple) else (found,)

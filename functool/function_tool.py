@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from copy import deepcopy
 from inspect import isawaitable, isclass
 from types import AsyncGeneratorType, FrameType, GeneratorType, MethodType
@@ -15,7 +16,7 @@ from functool.binding.door import Binder, LateBinder
 from functool.binding.functions import FunctionBinder
 from functool.binding.watch import Watch, watching
 from functool.binding.watched_shapes import CoreShapes
-from functool.call import ToolCall, ToolResult, ToolSchema, success
+from functool.call import ToolCall, ToolResult, ToolSchema, success, with_arguments
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.executors import Executor, checked_executor, deliver_last, in_thread, inline
@@ -111,13 +112,8 @@ class FunctionTool(Tool, Generic[P, R]):
             text = f"it needs a callable, not {type(func).__name__}: pass options by keyword"
             raise at_caller(DefinitionError(text), "FunctionTool")
         if isclass(inner):
-            raise located(
-                DefinitionError(
-                    "it is a class. Decorate a method, pass an instance that has __call__, or make"
-                    " the class a ToolModel"
-                ),
-                inner,
-            )
+            way = "Decorate a method, pass an instance that has __call__, or make"
+            raise located(DefinitionError(f"it is a class. {way} the class a ToolModel"), inner)
         self._copy_metadata(inner)
         frame = outer_frame()
         of_class = kind is classmethod
@@ -158,7 +154,6 @@ class FunctionTool(Tool, Generic[P, R]):
         codec = None
         if definition.strict is not False:
             self._published, codec = self._publish(parts)
-        self._parts, self._definition = parts, definition._replace(frame=None)
         self._binder = FunctionBinder(parts, codec, self.max_argument_bytes)
         own = has_own_signature(self.func)
         self._makers = [(p.name, m) for p in parts.parameters if (m := _maker(p, own)) is not None]
@@ -166,6 +161,8 @@ class FunctionTool(Tool, Generic[P, R]):
         plain = not (self._overridden or self._makers or parts.positional or parts.hidden)
         if plain and self._executor is None and run_kind(self.func) == "coroutine":
             self._direct_body = self.func
+        # Last: another thread that finds the parts uses everything above.
+        self._parts, self._definition = parts, definition._replace(frame=None)
         return self._binder
 
     def _resolve_late(self) -> Binder:
@@ -277,13 +274,14 @@ class FunctionTool(Tool, Generic[P, R]):
 
         `invoke` does not need this method. It serves a subclass that calls `super().run(...)`.
         """
-        trip = Trip(self, self._binder, call, context)
-        trip.bind_canonical()
+        sent: Any = self.sent_form(call.arguments)
+        trip = Trip(self, self._binder, with_arguments(call, sent), context)
+        trip.values = self._binder.values(sent)
         try:
             return await self._result_of(await self._call_function(trip), trip)
         finally:
-            if trip.made_view is not None:
-                await deliver_last(trip.made_view.delivered())
+            context.add_sources(trip.view.inner_sources or ())
+            await deliver_last(trip.view.delivered())
 
     def _start_body(self, trip: Trip) -> Any:
         if self._direct_body is not None:
@@ -291,8 +289,10 @@ class FunctionTool(Tool, Generic[P, R]):
         return super()._start_body(trip) if self._overridden else self._call_function(trip)
 
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
-        if isinstance(value, (GeneratorType, AsyncGeneratorType)):
-            value = await self._last_item(value, trip)
+        if isinstance(value, AsyncGeneratorType):
+            value = await exhaust_async(value, trip.view)
+        elif isinstance(value, GeneratorType):
+            value = await (self._executor or in_thread)(exhaust, value, trip.view)
         return value if isinstance(value, ToolResult) else success(value, trip.id)
 
     async def _call_function(self, trip: Trip) -> Any:
@@ -315,12 +315,6 @@ class FunctionTool(Tool, Generic[P, R]):
         else:
             value = func(*args, **values)
         return await value if isawaitable(value) else value
-
-    async def _last_item(self, items: Any, trip: Trip) -> Any:
-        """Run a generator to its end. Each item is sent as progress; the last is the value."""
-        if isinstance(items, AsyncGeneratorType):
-            return await exhaust_async(items, trip.view)
-        return await (self._executor or in_thread)(exhaust, items, trip.view)
 
 
 class _Definition(NamedTuple):
@@ -366,6 +360,7 @@ def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
     default = parameter.default
     if default is Parameter.empty or parameter.kind is parameter.kind.VAR_POSITIONAL:
         return None
-    if type(default).__hash__ is None:
-        return functools.partial(deepcopy, default)
-    return (lambda: default) if parameter.by_field or not own else None
+    with suppress(TypeError):
+        hash(default)
+        return (lambda: default) if parameter.by_field or not own else None
+    return functools.partial(deepcopy, default)  # It is mutable, or holds what is.

@@ -241,8 +241,7 @@ class Tool(ABC):
         no further text can make the arguments valid. It never refuses valid arguments.
         """
         plain, strict = self.schema.plain, self.strict
-        binder = self._binder
-        return watching(binder, lambda: JsonShapes(plain, strict), self.max_argument_bytes)
+        return watching(self._binder, lambda: JsonShapes(plain, strict), self.max_argument_bytes)
 
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Rename canonical arguments to the names that a model sends, such as aliases.

@@ -143,17 +143,25 @@ def _instance_of(model: type[ToolModel], call: ToolCall) -> ToolModel:
     # Use the names that were sent, the aliases, so that errors name what the model has sent.
     sent: Any = _tool_of(model).sent_form(call.arguments)
     try:
-        instance: ToolModel = _validator(model)(to_json(sent), by_alias=True, by_name=True)
+        instance: ToolModel = _validator(model)(to_json(sent))
     except ValidationError as error:
         raise ArgumentError(problems_of(error, sent, model.input_schema())) from None
     return instance
 
 
-_tool_of: Any = lru_cache(maxsize=256)(lambda model: model.tool())
+@lru_cache(maxsize=256)
+def _tool_of(model: type[ToolModel]) -> Tool:
+    return model.tool()
 
 
-# Validates JSON as the published schema of a model says.
-_validator: Any = lru_cache(maxsize=256)(lambda m: compiled(core_of(m, m.__name__)).validate_json)
+@lru_cache(maxsize=256)
+def _validator(model: type[ToolModel]) -> Any:
+    """Return a function that validates JSON as the published schema of a model says."""
+    validate, fields = compiled(core_of(model, model.__name__)).validate_json, model.model_fields
+    names: Any = _tool_of(model).sent_form({name: name for name in fields})
+    # An alias that is the name of another field would fill both. Classes inside may need names.
+    is_shared = any(wire != name and wire in fields for wire, name in names.items())
+    return partial(validate, by_alias=True, by_name=not is_shared)
 
 
 def _to_return_value(outcome: Any) -> Any:

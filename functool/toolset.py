@@ -88,7 +88,6 @@ class Toolset(Mapping[str, Tool]):
 
     def enabled(self, context: Context[Any] | None = None) -> list[Tool]:
         """Return the tools that are enabled in this context."""
-        context = Context() if context is None else context
         return [tool for tool in self.values() if tool.is_enabled(context)]
 
     def describe(self) -> list[dict[str, Any]]:
@@ -156,9 +155,9 @@ class Toolset(Mapping[str, Tool]):
             except Tripwire as tripwire:
                 stops[index] = tripwire
 
-        alone = [i for i, one in enumerate(tools) if one is not None and one.settings.is_exclusive]
-        await _run_all([answer(index) for index in range(len(calls)) if index not in alone])
-        for index in alone:
+        alone = [tool is not None and tool.settings.is_exclusive for tool in tools]
+        await _run_all([answer(index) for index, waits in enumerate(alone) if not waits])
+        for index in (i for i, waits in enumerate(alone) if waits):
             await _run_all([answer(index)])
         lost = ToolError("The call cancelled itself.")
         ended = [results[i] or _failed(calls[i], lost) for i in range(len(calls)) if i not in stops]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 from functool.binding.door import Binder
@@ -28,6 +29,10 @@ from functool.guardrails.asking import ask, await_answer, refuse_changed, with_m
 from functool.guardrails.sources import has_sources, placed, remember, wanted_results
 
 _UNBOUND: Any = object()
+
+# For each agent that runs around this code, the labels of its call. An agent's framework calls
+# tools without the context of the agent's own call.
+agents: ContextVar[tuple[list[str], ...]] = ContextVar("functool_agents", default=())
 
 
 class TripTool(Protocol):
@@ -72,7 +77,7 @@ class Trip:
         self.id: str = call.id
         self.values: Any = _UNBOUND
         self.record: list[dict[str, str]] = []
-        self.labels: tuple[Any, ...] = ()
+        self.labels: Any = ()  # A tuple, or a wrapper's list.
         self._context = context
         self._call: ToolCall | None = None
         self.made_view: Context[Any] | None = None
@@ -85,8 +90,7 @@ class Trip:
             self._call = with_arguments(self.sent, canonical)
             if self.sent.metadata and has_sources(self.sent):
                 names: Any = self.binder.sent_form({name: name for name in canonical})
-                known = self.tool.schema.plain.get("properties", ())
-                self._call.metadata = placed(self.sent, names, known)
+                self._call.metadata = placed(self.sent, names, self.tool.schema)
         return self._call
 
     @property
@@ -112,12 +116,6 @@ class Trip:
     def context(self) -> Context[Any]:
         """The view if a step has created it, else the context that was passed."""
         return self.made_view or self._context or Context()
-
-    def bind_canonical(self) -> None:
-        """Validate a call whose arguments are canonical already."""
-        arguments: Any = self.binder.sent_form(self.sent.arguments)
-        self.sent = with_arguments(self.sent, arguments)
-        self.values = self.binder.values(self.sent.arguments)
 
     def replace(self, new: ToolCall) -> None:
         """Validate another call and continue with it."""
@@ -158,6 +156,7 @@ class Trip:
                 seen = fingerprint(call.arguments)
                 if call.metadata.get("decision") != decided and edits < len(guardrails):
                     at, edits = 0, edits + 1
+                    view.notes["edited"] = call.arguments  # With defaults.
             elif fingerprint(call.arguments) != seen:
                 refuse_changed(guardrail, record)
 
@@ -215,9 +214,10 @@ class Trip:
         own = (self.tool.name,) if untrusted else ()
         if names := dict.fromkeys(map(str, (*own, *_labels_of(given), *self.labels))):
             metadata["sources"] = [*names]
-            outer = None if self._context is None else self._context.inner_sources
-            if outer is not None:  # This call was made inside another call.
-                outer += names
+            # This call may have been made inside another call, or by an agent.
+            for outer in (getattr(self._context, "inner_sources", None), *agents.get()):
+                if outer is not None:
+                    outer.extend(names)
         if decision := notes.get("decision") or given.get("decision"):
             metadata["decision"] = decision
         return metadata

@@ -101,7 +101,9 @@ class WrapperTool(Tool):
         return await self.tool.invoke(call, context)
 
     async def _start_body(self, trip: Trip) -> Any:
-        context = trip.context.handing_over(at_once=type(self).run is WrapperTool.run)
+        trip.labels = sources = [*trip.labels]  # `run` of a subclass may drop those of the result.
+        at_once = type(self).run is WrapperTool.run
+        context = trip.context.handing_over(sources, at_once=at_once)
         return self._checked(await self.run(trip.sent, context), "run")
 
     @property

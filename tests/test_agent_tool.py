@@ -23,6 +23,7 @@ from functool import (
     ToolError,
     ToolResult,
     Toolset,
+    ToolSettings,
     Tripwire,
     hide_errors,
 )
@@ -374,6 +375,39 @@ def test_turn_passes_on_after_a_failure_and_a_cancellation() -> None:
     )
 
 
+def test_a_wait_for_a_thread_that_is_cancelled_is_forgotten() -> None:
+    """A call that no longer waits for a conversation refuses nobody."""
+    tools: dict[str, AgentTool] = {}
+
+    async def main() -> ToolResult:
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def run(name: str, text: str, context: Context) -> str:
+            if text == "hold":
+                asked.set()
+                await go_on.wait()
+            if text == "ask b":
+                waiting = asyncio.ensure_future(tools["b"].invoke(question("b", "x")))
+                await asyncio.sleep(0)
+                waiting.cancel()
+                await asyncio.wait([waiting])
+            if text == "ask a":
+                return (await tools["a"].invoke(question("a", "x"))).text
+            return f"{name} knows"
+
+        for name in "ab":
+            threads = {"thread": lambda context, name=name: f"thread of {name}"}
+            tools[name] = AgentTool(name, name, "d", runner=run, **threads)
+        holding = asyncio.ensure_future(tools["b"].invoke(question("b", "hold")))
+        await asked.wait()
+        await tools["a"].invoke(question("a", "ask b"))
+        go_on.set()
+        await holding
+        return await tools["b"].invoke(question("b", "ask a"))
+
+    assert asyncio.run(asyncio.wait_for(main(), 20)).text == "a knows"
+
+
 def test_agent_that_asks_itself_on_its_own_thread() -> None:
     """An agent whose tool is itself, on the same thread, gets an error instead of waiting for itself for ever."""
     inner: list[ToolResult] = []
@@ -386,6 +420,47 @@ def test_agent_that_asks_itself_on_its_own_thread() -> None:
 
     assert ask(tool).text == "done"
     assert inner[0].is_error and "own conversation" in inner[0].text
+
+
+def test_a_sync_agent_that_asks_itself_on_its_own_thread() -> None:
+    """`call_sync` runs on another event loop, and the conversation is the same."""
+    inner: list[ToolResult] = []
+
+    def runner(agent: Any, text: str, context: Context) -> str:
+        inner.append(Toolset([tool]).call_sync(question("expert", "again"), context))
+        return "done"
+
+    tool = expert(runner=runner, thread=lambda context: "talk")
+
+    assert ask(tool).text == "done"
+    assert inner[0].is_error and "own conversation" in inner[0].text
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_agents_that_ask_each_other_in_one_turn(count: int) -> None:
+    """Each has a conversation, and asks the next one, which waits for it. One of them gets an error instead."""
+
+    async def turn() -> list[ToolResult]:
+        all_asked = asyncio.Barrier(count)
+
+        async def runner(number: int, text: str, context: Context) -> str:
+            if text == "in turn":
+                return f"{number}"
+            await all_asked.wait()
+            following = f"agent{(number + 1) % count}"
+            return (await tools.call(question(following, "in turn"), context)).text
+
+        def agent(number: int) -> AgentTool:
+            thread = f"talk {number}"
+            return AgentTool(number, f"agent{number}", "d", runner=runner, thread=lambda _: thread)
+
+        tools = Toolset(map(agent, range(count)))
+        work = tools.call_all([question(name, "first") for name in tools])
+        return await asyncio.wait_for(work, 60)  # It would never end.
+
+    texts = [result.text for result in asyncio.run(turn())]
+    assert sum("own conversation" in text for text in texts) == 1
+    assert sum(text.isdigit() for text in texts) == count - 1
 
 
 def test_agents_that_call_each_other_end() -> None:
@@ -416,6 +491,58 @@ def test_agents_that_call_each_other_end() -> None:
         == f"Agents have called one another {MAX_DEPTH} deep. Answer without calling another agent."
     )
     assert result.text == answers[0]
+
+
+@pytest.mark.parametrize("how", ["async", "sync", "raises"])
+def test_labels_of_an_agents_calls_need_no_context(how: str) -> None:
+    """An untrusted tool that an agent calls labels the agent's answer, although its framework passes no context on."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        return "hostile"
+
+    async def read(agent: Any, text: str, context: Context) -> str:
+        answer = (await page.invoke(ToolCall(name="page"))).unwrap()
+        if how == "raises":
+            raise ToolError(answer)
+        return answer
+
+    def read_in_thread(agent: Any, text: str, context: Context) -> str:
+        return asyncio.run(read(agent, text, context))
+
+    inner = expert(runner=read_in_thread if how == "sync" else read)
+    outer = AgentTool(inner, "boss", "d", runner=lambda agent, text, context: ask(agent))
+
+    assert ask(inner).metadata["sources"] == ask(outer).metadata["sources"] == ["page"]
+    assert ask(outer).metadata["sources"] == ["page"]
+    assert "sources" not in ask(expert(runner=echo)).metadata
+
+
+def test_an_agent_with_a_thread_remembers_its_labels() -> None:
+    """What an agent has read or was told on its thread labels its later answers in this context, and no others."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        return "hostile"
+
+    async def run(agent: Any, text: str, context: Context) -> str:
+        if text == "read":
+            await page.invoke(ToolCall(name="page"))
+        return "hostile"
+
+    def labels(tool: AgentTool, *questions: ToolCall) -> list[Any]:
+        context = Context()
+        answers = [asyncio.run(tool.invoke(each, context)) for each in questions]
+        return [answer.metadata.get("sources") for answer in answers]
+
+    told = ToolCall(name="e", arguments={"input": "x"}, metadata={"sources": {"/input": ["mail"]}})
+    plain = question("e", "x")
+    threaded = expert(runner=run, thread=lambda context: "thread")
+    fresh = expert(runner=run)
+
+    assert labels(threaded, plain, question("e", "read"), plain) == [None, ["page"], ["page"]]
+    assert labels(threaded, told, plain) == [["mail"], ["mail"]]
+    assert labels(fresh, question("e", "read"), told, plain) == [["page"], ["mail"], None]
 
 
 def test_depth_counts_through_threads_and_ends_with_the_call() -> None:

@@ -242,3 +242,16 @@ def test_what_ends_a_grant():
     assert not covers(expires_at=now - 1)
     for change in ({"uses": 0}, {"tool": "other"}, {"definition": "0" * 64}):
         assert not dataclasses.replace(Grant.of(TOOL, {}), **change).covers(asked, {})
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_a_default_that_is_a_set_is_the_same_in_each_process(kind):
+    """The order of texts in a set differs from process to process, and an approval outlives one."""
+    words = [f"word {number}" for number in range(10, 40)]
+    default = kind([*words, 7, None])
+
+    def tag(words: set[str | int | None] = default) -> str:
+        return "tagged"
+
+    published = FunctionTool(tag).schema.parameters["properties"]["words"]["default"]
+    assert published == [*words, 7, None]

@@ -702,6 +702,33 @@ def test_a_foreign_schema_fills_defaults_and_drops_nulls():
     assert needed.text == "Invalid arguments. a: expected an integer"
 
 
+def test_a_default_that_a_foreign_schema_refuses_survives_a_replacement():
+    """Such defaults are filled in, and a guardrail that returns the call with them changes nothing about them."""
+
+    def louder(call, context):
+        return dataclasses.replace(
+            call, arguments={**call.arguments, "q": call.arguments["q"].upper()}
+        )
+
+    number = {"type": "integer", "minimum": 1}
+    parts = {"q": STR, "page": {**number, "default": 0}, "most": {**number, "default": 9}}
+    tool = foreign(obj(parts, required=["q"]))
+    tool.add_input_guardrails([louder])
+    filled = {"q": "A", "page": 0, "most": 9}
+
+    assert call(tool, {"q": "a"}).value == filled
+    assert call(WrapperTool(tool, input_guardrails=[louder]), {"q": "a"}).value == filled
+    assert call(tool, {"q": "a", "most": 3}).value == {**filled, "most": 3}
+    assert call(tool, {"q": "a", "page": 0}).error.type == "ArgumentError"
+    assert tool.sent_form({"q": "a", "page": 2, "most": 9}) == {"q": "a", "page": 2, "most": 9}
+    assert tool.sent_form({"q": 5, "page": 0}) == {"q": 5, "page": 0}
+    either = {"oneOf": [{"required": ["page"]}, {"required": ["q"]}]}
+    page = {"q": STR, "page": {"type": "integer", "default": 1}}
+    tool = foreign(obj(page, **either))
+    tool.add_input_guardrails([louder])
+    assert call(tool, {"q": "a"}).value == {"q": "A", "page": 1}
+
+
 @pytest.mark.parametrize("word", ["$defs", "definitions"])
 def test_the_definitions_of_a_foreign_schema_are_read(word):
     """Whether null is a value, and whether a text is a packed list, is read through a reference too, in old schemas as in new ones."""

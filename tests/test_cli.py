@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from textwrap import dedent
 
@@ -679,6 +680,9 @@ def test_without_a_terminal_nobody_is_asked(folder):
     assert "did not approve" not in refused and "A person refused" not in refused
 
 
+TWO_URLS = ["a=mcp:http://127.0.0.1:9/mcp", "b=mcp:http://127.0.0.1:9/mcp"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -690,6 +694,9 @@ def test_without_a_terminal_nobody_is_asked(folder):
         (["serve", "kit.py", "--port", "70000"], "70000"),
         (["serve", "http://127.0.0.1:9/mcp"], "mcp:http://127.0.0.1:9/mcp serves it again"),
         (["serve", "kit.py", "--header", "A=HOME"], "MCP server's URL"),
+        (["serve", *TWO_URLS, "--header", "A=HOME"], "--header a:NAME=VARIABLE"),
+        (["serve", *TWO_URLS, "--header", "c:A=HOME"], "no server is called 'c'; known: a, b"),
+        (["serve", TWO_URLS[0], "kit.py", "--header", "kit:A=HOME"], "known: a"),
     ],
 )
 def test_wrong_headers_and_tokens(folder, words, said):
@@ -747,6 +754,38 @@ def test_a_token_from_the_environment(folder, monkeypatch):
     assert "--header Authorization=NAME_OF_A_VARIABLE" in refused.stderr
     assert listed.startswith("search\tSearch the web.\n")
     assert called.stdout == "8\n"
+
+
+def test_a_header_goes_to_one_server_only(folder, monkeypatch):
+    """Of several servers that are served as one, only the named server gets the secret header."""
+    pytest.importorskip("mcp")
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    monkeypatch.setenv("AUTH", "Bearer s3cret")
+    seen: list[dict[str, str]] = []
+
+    class Stranger(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(dict(self.headers))
+            self.send_error(404)
+
+        do_GET = do_POST
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with (
+        serving("kit.py", "--token-env", "KEY", env={**os.environ, "KEY": "s3cret"}) as url,
+        HTTPServer(("127.0.0.1", 0), Stranger) as stranger,
+    ):
+        threading.Thread(target=stranger.serve_forever, daemon=True).start()
+        other = f"http://127.0.0.1:{stranger.server_port}/mcp"
+        both = [f"own=mcp:{url}", f"other=mcp:{other}"]
+        run("serve", *both, "--header", "own:Authorization=AUTH", code=1)
+        stranger.shutdown()
+
+    assert seen
+    assert not [headers for headers in seen if "s3cret" in str(headers)]
 
 
 def test_several_servers_as_one(folder):

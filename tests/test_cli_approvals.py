@@ -153,9 +153,11 @@ def test_a_question_with_line_ends_is_one_line_of_the_list(tmp_path):
 
 def test_without_a_terminal():
     """Where nobody can be asked the call is refused, and not in the name of a person."""
-    for value in (1, "x" * 20_000):
+    places = {f"/a/{n}": ["fetch"] for n in range(500)}
+    many = ApprovalRequest.of("t", "d", {"a": [""] * 500}, "c", places)
+    for asked in (request(a=1), request(a="x" * 20_000), many):
         with pytest.raises(GuardrailError, match=r"^The call was refused\. Nobody was asked: "):
-            approve(request(a=value))
+            approve(asked)
 
 
 def test_editing():

@@ -44,7 +44,9 @@ from functool import (
     ToolResult,
     Toolset,
     WrapperTool,
+    function_tool,
 )
+from functool.binding.functions import FunctionBinder
 from functool.executors import inline
 from tests import sample_tools
 from tests.schemas import INT, STR, array
@@ -555,6 +557,17 @@ def test_defaults():
     assert published == {**INT, "minimum": 1, "default": 7, "description": "G."}
 
 
+def test_a_default_that_holds_something_mutable_is_copied_for_each_call():
+    """What one call does to a list inside of a tuple, another one must not see."""
+
+    def keep(pair: tuple[list[int], int] = ([], 0)):
+        pair[0].append(1)
+        return pair
+
+    tool = FunctionTool(keep)
+    assert [call(tool).value for _ in range(2)] == [([1], 0), ([1], 0)]
+
+
 # ---- every type
 
 T = TypeVar("T")
@@ -678,6 +691,25 @@ def test_the_value_is_what_the_annotation_says(annotation, sent, expected):
         assert value == expected and type(value) is type(expected)
 
 
+def test_guardrails_see_a_text_that_a_validator_of_the_author_takes():
+    """The body gets what the validator makes of the text, so guardrails see the text and not a list that is in it."""
+
+    def split(sent):
+        return sent.split(",") if isinstance(sent, str) else sent
+
+    def take(x: Annotated[list[str], BeforeValidator(split)], y: list[str]):
+        return x
+
+    seen = []
+    tool = FunctionTool(take, input_guardrails=[lambda call, context: seen.append(call.arguments)])
+
+    assert call(tool, {"x": '["a,b,a"]', "y": []}).value == ['["a', "b", 'a"]']
+    assert call(tool, {"x": "[a,b", "y": []}).value == ["[a", "b"]
+    assert [arguments["x"] for arguments in seen] == ['["a,b,a"]', "[a,b"]
+    assert call(tool, {"x": '["a,b"]', "y": '["c"]'}).value == ["a,b"]
+    assert seen[2] == {"x": ["a,b"], "y": ["c"]}
+
+
 @pytest.mark.parametrize(
     ("annotation", "sent"),
     [
@@ -740,6 +772,25 @@ def test_two_classes_of_one_name():
 # ---- names that exist later
 
 
+def test_two_threads_may_be_the_first_to_use_a_tool(monkeypatch):
+    """While one of them compiles a late annotation, the other finds the tool as it was, and compiles it, too."""
+    seen = []
+
+    def other_first(*options):
+        if not seen:
+            seen.append({})
+            seen[:] = [tool.bind({"a": 1}).values]
+        return FunctionBinder(*options)
+
+    def f(a: "Late", b: Annotated[int, Field(default=3)]) -> str:
+        return f"{a} {b}"
+
+    tool = FunctionTool(f)
+    Late = int  # noqa: N806, F841
+    monkeypatch.setattr(function_tool, "FunctionBinder", other_first)
+    assert (call(tool, {"a": 2}).text, seen) == ("2 3", [{"a": 1}])
+
+
 def test_forward_references_resolve_when_the_schema_is_needed():
     """A name defined further down the module is found when the tool is first used."""
     assert call(sample_tools.area, {"shape": {"width": 2, "height": 3}}).value == 6.0
@@ -799,6 +850,27 @@ def test_run_delivers_what_the_function_emits():
     assert asyncio.run(find.run(sent, context)).value == "x"
     assert log.kinds == ["tool:progress"]
     assert asyncio.run(find.run(sent, Context())).value == "x"
+
+
+def test_run_waits_for_slow_listeners():
+    """The events of an async function are delivered on the loop, before `run` returns."""
+
+    async def find(context: Context) -> str:
+        context.progress("looking")
+        return "found"
+
+    async def listener(event):
+        await asyncio.sleep(0)
+        told.append(event.kind)
+
+    async def run():
+        await FunctionTool(find).run(ToolCall(name="find"), context)
+        return [*told]
+
+    told = []
+    context = Context()
+    context.subscribe(listener)
+    assert asyncio.run(run()) == ["tool:progress"]
 
 
 if typing.TYPE_CHECKING:

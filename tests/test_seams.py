@@ -703,3 +703,31 @@ def test_a_wrapper_answers_arguments_that_its_tool_refuses():
 
     assert result.error.type == "ArgumentError"
     assert seen == [("ArgumentError", {"price": 1})]
+
+
+def test_labels_outlive_a_layers_own_run():
+    """The road keeps the labels of the calls inside, whatever `run` of a subclass returns or raises."""
+    mail = FunctionTool(lambda: "text", name="mail", settings=MAIL)
+
+    async def read(context: Context) -> str:
+        return (await mail.invoke(ToolCall(name="mail"), context)).text
+
+    class Louder(WrapperTool):
+        async def run(self, call, context):
+            return ToolResult.of((await self.tool.invoke(call, context)).text.upper())
+
+    class Broken(WrapperTool):
+        async def run(self, call, context):
+            raise ValueError((await self.tool.invoke(call, context)).text)
+
+    class Own(FunctionTool):
+        async def run(self, call, context):
+            return ToolResult.of((await super().run(call, context)).text)
+
+    inner = FunctionTool(read)
+    louder = Louder(inner)
+    for tool in (louder, Broken(inner), WrapperTool(louder), Louder(louder), Own(read)):
+        for context in (Context(), None):
+            result = asyncio.run(tool.invoke(ToolCall(name="read"), context))
+            assert result.metadata["sources"] == ["mail"], tool
+    assert call(Louder(mail, settings=ToolSettings())).metadata["sources"] == ["mail"]

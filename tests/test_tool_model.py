@@ -302,6 +302,20 @@ def test_a_model_that_takes_no_aliases_itself_takes_them_as_a_tool():
     assert call(Named, {"howMany": 3}).value == 3
 
 
+def test_an_alias_may_be_the_name_of_another_field():
+    """What was sent fills the one field that guardrails see, and not also the other one."""
+
+    class Send(ToolModel):
+        text: str = Field(alias="to")
+        to: str = Field(alias="payee", default_factory=lambda: "nobody")
+
+        def run(self):
+            return [self.text, self.to]
+
+    assert call(Send, {"to": "x"}).value == ["x", "nobody"]
+    assert call(Send, {"to": "x", "payee": "ann"}).value == ["x", "ann"]
+
+
 def test_a_dataclass_inside_of_a_model_that_makes_up_aliases():
     """Its fields are sent as the schema names them. pydantic gives it the aliases of the model."""
 

@@ -9,13 +9,14 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from functool.approval import same_json
 from functool.binding.engine import bounded_work, validator_of
 from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
 from functool.binding.problems import path_text, repeated_key, unknown_name
 from functool.errors import ArgumentError
 from functool.schema.admits import Known, admits_null, takes_only_containers
-from functool.schema.json_schema import property_names
-from functool.schema.shapes import TooMuchWork
+from functool.schema.json_schema import UNSET, property_names
+from functool.schema.shapes import TooMuchWork, default_of
 
 if TYPE_CHECKING:
     from functool.binding.json_text import Arguments
@@ -52,13 +53,13 @@ class SchemaBinder:
         self._schema = dict(schema)
         self._limit = limit
         self._decode: Any = codec.decode if codec else dict
-        self._properties: Mapping[str, Any] = schema.get("properties") or {}
-        required, parts = schema.get("required") or (), self._properties.items()
+        required, parts = schema.get("required") or (), (schema.get("properties") or {}).items()
         known: Known = {}
         self._droppable = [
             name for name, p in parts if name not in required and not admits_null(p, schema, known)
         ]
         self._lists = [name for name, p in parts if takes_only_containers(p, schema, known)]
+        self._defaults = {n: default_of(p) for n, p in parts if default_of(p) not in (UNSET, None)}
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the validated arguments, with defaults filled in."""
@@ -69,10 +70,7 @@ class SchemaBinder:
         refuse_infinite(sent)
         if problems := self._problems(sent):
             raise ArgumentError(problems)
-        for name, part in self._properties.items():
-            if name not in sent and isinstance(part, Mapping) and part.get("default") is not None:
-                sent[name] = deepcopy(part["default"])
-        return sent
+        return {**sent, **deepcopy({n: d for n, d in self._defaults.items() if n not in sent})}
 
     def _problems(self, sent: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the first problems, without repetitions. There may be millions."""
@@ -91,12 +89,15 @@ class SchemaBinder:
         return list({str(problem): problem for problem in problems}.values())
 
     def canonical(self, arguments: Arguments, values: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of the values, so that guardrails cannot change what the body gets."""
-        return deepcopy(values)
+        """Return the values. They are JSON values already."""
+        return values
 
     def sent_form(self, arguments: Arguments) -> Arguments:
-        """Return the arguments unchanged: a JSON Schema has no aliases."""
-        return arguments
+        """Return the arguments. A JSON Schema has no aliases, but may refuse its own defaults."""
+        known, sent = self._defaults, decoded(as_text(arguments))
+        bare = {n: v for n, v in sent.items() if n not in known or not same_json(v, known[n])}
+        unfit = len(bare) < len(sent) and self._problems(sent) and not self._problems(bare)
+        return bare if unfit else arguments
 
     _known = cached_property(lambda self: set(property_names(self._schema)))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -226,6 +227,9 @@ class FunctionBinder:
         Some models send JSON as a string there. The parsed value may be in strict form.
         """
         texts = [wire for wire in self._containers if isinstance(sent.get(wire), str)]
+        with suppress(ValidationError):  # A validator of the author may take the texts themselves.
+            if texts and self._validate_large(to_json(sent).decode(), strict=True):
+                return sent
         for wire in texts:
             sent[wire] = parsed(sent[wire])
         return self._decode(sent) if texts and self._decode is not None else sent

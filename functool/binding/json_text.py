@@ -154,9 +154,7 @@ def _plain(value: Any) -> Any:
     """Convert a Python value in arguments to a JSON value, but never consume an iterator."""
     if hasattr(value, "__next__"):
         raise TypeError
-    if isinstance(value, Mapping):
-        return dict(value)
-    return to_jsonable_python(value)
+    return dict(value) if isinstance(value, Mapping) else to_jsonable_python(value)
 
 
 _encoder = json.JSONEncoder(default=_plain, separators=(",", ":"), ensure_ascii=False)

@@ -27,6 +27,7 @@ from functool import (
     ToolSettings,
 )
 from functool.bundled import code_worker
+from functool.bundled.code_outcome import Memory
 from functool.bundled.code_prelude import ADVICE, prelude
 from functool.bundled.code_record import (
     AnotherProgram,
@@ -55,6 +56,7 @@ _REMEDIES = {
     "not-iterable": "Of an Untrusted list, use .each().",
     "not-subscriptable": "Of an Untrusted value, use .part(...).",
 }
+_RUN = "functool.code_mode.run"
 _OFFSET = 1
 """How many lines precede the program in the text that the checker sees."""
 
@@ -80,8 +82,9 @@ class CodeLimits:
     """How much a program may use.
 
     `seconds` is its computing time. Waiting for a tool or a person does not count. `memory_mb` is
-    its memory in MiB. `calls` is how many calls it may make, and `parallel` how many at the same
-    time. `output_chars` is how many characters the model reads.
+    its memory in MiB. The results of its calls may take as much again in the host, and one list or
+    object may have an eighth of it as JSON text. `calls` is how many calls it may make, and
+    `parallel` how many at the same time. `output_chars` is how many characters the model reads.
 
     Raises:
         DefinitionError: A limit is not a positive number.
@@ -215,22 +218,25 @@ class _CodeTool(Tool):
             call=call,
             max_calls=self._limits.calls,
             max_output=self._limits.output_chars,
+            memory=Memory(self._limits.memory_mb * 1_048_576, record.outcomes.values()),
         )
+        context.notes[_RUN] = run
         paused = False
         try:
             answer = await self._run_program(program, run)
             return _result(await record.end(answer))
         except Stopped as stopped:
             paused = stopped.paused
-            found = replace(
-                stopped.result, metadata={**stopped.result.metadata, **_calls_and_sources(run)}
-            )
-            if found.error is not None:
-                message = f"{found.error.message}\n{run.calls_text()}"
-                found = replace(found, error=replace(found.error, message=message))
+            found = run.with_calls(stopped.result)
             return found if paused else _result(await record.end(_kept(found)))
         finally:
             record.release(paused)
+
+    async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
+        """Name the calls that a program had made when the time was over, or when it failed."""
+        result = await super().on_error(error, context)
+        run: Run | None = context.notes.get(_RUN)
+        return result if run is None or not run.made else run.with_calls(result)
 
     async def _record(self, call: ToolCall, context: Context[Any], code: str) -> Record:
         """Return the record of this call's program.
@@ -292,9 +298,7 @@ class _CodeTool(Tool):
         """
         found = _DIAGNOSIS.findall(report or "")
         wrong = [part for part in found if part[1] == "error" or part[2] == "unused-awaitable"]
-        if found and not wrong:
-            return
-        if report is None:
+        if report is None or (found and not wrong):
             return
         lines = [
             f"- line {int(line) - _OFFSET}: {text} {_REMEDIES.get(rule, '')}".rstrip()
@@ -311,7 +315,7 @@ class _CodeTool(Tool):
         data, sources = run.labels.shown(value, self.settings.untrusted)
         shown = {"printed": "".join(run.printed), "value": data}
         text = _within(shown, run.unprinted, self._limits.output_chars)
-        return {"text": text, "value": shown, "error": None, **_calls_and_sources(run, sources)}
+        return {"text": text, "value": shown, "error": None, **run.metadata(sources)}
 
     def _failure(self, message: str, run: Run) -> Outcome:
         parts = [message, run.calls_text()]
@@ -320,13 +324,7 @@ class _CodeTool(Tool):
         text = "\n".join(parts)
         most = self._limits.output_chars
         text = text if len(text) <= most else f"{text[: most - 1]}…"
-        return {"text": "", "value": None, "error": text, **_calls_and_sources(run)}
-
-
-def _calls_and_sources(run: Run, sources: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the calls and sources of a run, as metadata for the host."""
-    found = list(dict.fromkeys([*run.sources, *sources]))
-    return {"calls": run.made, **({"sources": found} if found else {})}
+        return {"text": "", "value": None, "error": text, **run.metadata()}
 
 
 def _kept(result: ToolResult) -> Outcome:

@@ -22,9 +22,10 @@ from functool import (
     Toolset,
 )
 from functool.approval import definition_of, same_json
+from functool.executors import in_thread
 
 Outcome = dict[str, Any]
-"""The outcome of one inner call, as JSON. See `code_run.outcome_of`."""
+"""The outcome of one inner call, as JSON. See `code_outcome.outcome_of`."""
 
 _STATE = "functool.code_mode"
 
@@ -42,8 +43,8 @@ class JournalLike(Protocol):
     def once(self, tools: Any, run: str) -> Any:
         """Return tools whose calls take effect at most once."""
 
-    def calls(self, *, run: str | None = None) -> Sequence[Any]:
-        """Return the recorded calls of a run."""
+    def calls_of(self, run: str, call_id: str) -> Sequence[Any]:
+        """Return the recorded calls with this id, and those inside of them."""
         ...
 
     async def note(
@@ -197,12 +198,12 @@ class JournalRecord:
             )
         if head["opened"] != mine["opened"]:  # The record was begun before.
             self.started = head["started"]
-            self._read()
+            await in_thread(self._read)  # Large results take seconds to read.
         return self
 
     def _read(self) -> None:
         mine = f"{self._call_id}/"
-        for entry in self._journal.calls(run=self._run):
+        for entry in self._journal.calls_of(self._run, self._call_id):
             if not entry.call_id.startswith(mine) or entry.state != "done":
                 continue
             # The ids of other calls may also begin with this id.
@@ -228,9 +229,9 @@ class JournalRecord:
         A process ran the calls of the first group, and ended before it kept their outcomes. So
         their approvals were given, and the context of this group approves them.
         """
-        done = [call for call in calls if (call.name, call.id) in self._done]
-        rest = [call for call in calls if (call.name, call.id) not in self._done]
-        kept = {call.id: self._done[call.name, call.id] for call in done}
+        kept = {call.id: was for call in calls if (was := self._recorded(call)) is not None}
+        done = [call for call in calls if call.id in kept]
+        rest = [call for call in calls if call.id not in kept]
 
         def approver(request: ApprovalRequest) -> Decision:
             # Use the arguments of the journal. Then the journal answers, and nothing runs.
@@ -240,6 +241,13 @@ class JournalRecord:
 
         groups = [(done, context.view(approver=approver)), (rest, context)]
         return [(group, within) for group, within in groups if group]
+
+    def _recorded(self, call: ToolCall) -> dict[str, Any] | None:
+        """Return the arguments with which the journal has a call as done, or None."""
+        arguments: Any = call.arguments
+        # What `call_tool` of a catalogue calls is recorded under the tool that it calls.
+        inner = arguments.get("name") if call.name == "call_tool" else None
+        return self._done.get((call.name, call.id), self._done.get((str(inner), call.id)))
 
     async def end(self, answer: Outcome) -> Outcome:
         """Keep the final answer. If another process was first, return its answer."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -21,20 +20,21 @@ from functool import (
     ToolResult,
     UnknownToolError,
 )
+from functool.bundled.code_outcome import Memory, lightened, mib, outcome_of, value_of
 from functool.bundled.code_record import Outcome, Record, is_same
 from functool.bundled.code_stubs import Function
-from functool.bundled.code_values import Labels, ValueProblem, hidden_problems, value_of
+from functool.bundled.code_values import Labels, ValueProblem
 from functool.bundled.code_worker import Session, Turn
 from functool.executors import in_thread
+from functool.guardrails.sources import SHOWS_OTHERS
 from functool.layers.passing import is_passing
 
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
-_MAX_MESSAGE = 4_000
 _CLOCKS = ("datetime.now", "date.today")
 
 
 class TooMuch(ToolError):
-    """A program made more calls than it may."""
+    """A program made more calls than it may, or awaits more than it can hold."""
 
 
 class CannotWait(ToolError):
@@ -63,6 +63,17 @@ class _Gate(asyncio.Semaphore):
             return await super().acquire()
 
 
+class _Later:
+    """A call that begins when it is awaited."""
+
+    def __init__(self, work: Callable[[ToolCall], Awaitable[ToolResult]], call: ToolCall) -> None:
+        self._work = work
+        self._call = call
+
+    def __await__(self) -> Generator[Any, Any, ToolResult]:
+        return self._work(self._call).__await__()
+
+
 @dataclass(slots=True)
 class Stopped(Exception):
     """A program cannot go on now. `result` says why."""
@@ -81,6 +92,7 @@ class Run:
     call: ToolCall
     max_calls: int
     max_output: int
+    memory: Memory
     labels: Labels = field(default_factory=Labels)
     made: list[dict[str, str]] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
@@ -89,6 +101,7 @@ class Run:
     _asked: int = 0
     _room: int = 0
     _random: random.Random | None = None
+    _one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def drive(self, session: Session, code: str) -> Any:
         """Run a program to its end, and return its last value.
@@ -160,12 +173,28 @@ class Run:
         # In a thread, because the arguments of many calls may take seconds.
         calls = await in_thread(self._new_calls, turn, answers, waiting)
         stopped = await self._run(calls) if calls else None
-        for call_id, number in waiting.items():
-            if (outcome := self.record.outcomes.get(call_id)) is not None:
-                answers[number] = self._answer(outcome)
+        # In a thread, because the values of many calls may take seconds.
+        answers |= await in_thread(self._known, waiting)
         if stopped is not None:
             raise stopped
         return answers
+
+    def _known(self, waiting: Mapping[str, int]) -> dict[int, Any]:
+        """Return the answers to the calls whose outcome is known.
+
+        Raises:
+            TooMuch: They take more memory than the program has.
+        """
+        outcomes = [self.record.outcomes[name] for name in waiting if name in self.record.outcomes]
+        if (
+            sum(found.get("size", 0) for found in outcomes if not found["sources"])
+            > self.memory.most
+        ):
+            raise TooMuch(
+                "The program was stopped: the results of the calls that it awaits together take"
+                f" more than {mib(self.memory.most)}. Await fewer at a time."
+            )
+        return {waiting[found["id"]]: self._answer(found) for found in outcomes}
 
     def _new_calls(
         self, turn: Turn, answers: dict[int, Any], waiting: dict[str, int]
@@ -192,6 +221,7 @@ class Run:
                 )
             waiting[call.id] = number
             if known is None:
+                self.made[-1]["outcome"] = "unknown"  # Until it ends: the run may be cancelled.
                 calls.append(call)
         return calls
 
@@ -203,6 +233,8 @@ class Run:
         if function is None:
             raise ValueProblem(f"there is no tool {name!r}")
         self.made[-1]["name"] = function.tool.name
+        if function.tool.name == "search_tools":  # The answer may repeat what a search showed.
+            self.context.notes[SHOWS_OTHERS] = True
         arguments, sources = self.labels.plain(function.arguments(given))
         above = [
             name for names in (self.call.metadata.get("sources") or {}).values() for name in names
@@ -218,13 +250,10 @@ class Run:
 
     async def _run(self, calls: list[ToolCall]) -> Stopped | None:
         """Run calls together, keep their outcomes, and return why the program has to stop."""
-        made: list[tuple[ToolCall, ToolResult]] = []
-        tools = self.record.tools
+        ended: dict[str, Outcome | Stopped] = {}
         for group, context in self.record.grouped(calls, self.context):
-            results = await tools.call_all(group, context, gate=_Gate(tools.max_concurrency or 1))
-            made += zip(group, results, strict=True)
-        # In a thread, because the arguments and values of many calls may take seconds.
-        stopped, outcomes = await in_thread(self._outcomes, made)
+            await self._run_group(group, context, ended)
+        stopped, outcomes = self._sorted(ended[call.id] for call in calls)
         await self.record.keep(outcomes)
         for outcome in outcomes:
             self._note(outcome["id"], outcome["outcome"])
@@ -237,23 +266,53 @@ class Run:
                 stopped = stopped or Stopped(self._handed(outcome), paused=False)
         return stopped
 
-    def _outcomes(
-        self, made: list[tuple[ToolCall, ToolResult]]
-    ) -> tuple[Stopped | None, list[Outcome]]:
+    async def _run_group(
+        self, group: list[ToolCall], context: Context[Any], ended: dict[str, Outcome | Stopped]
+    ) -> None:
+        """Run calls together, and add to `ended` what came of each, by its id."""
+        tools = self.record.tools
+        gate = _Gate(tools.max_concurrency or 1)
+
+        async def answer(call: ToolCall) -> ToolResult:
+            # Take what is needed of a large result at once. Otherwise the results of all calls
+            # would be in memory together.
+            async with gate:
+                result = await tools.call(call, context)
+                async with self._one_by_one:
+                    found = await in_thread(self._outcome, call, result)
+            ended[call.id] = found
+            return result if isinstance(found, Stopped) else lightened(result, found)
+
+        controls = any(
+            call.name in tools and tools[call.name].settings.takes_control for call in group
+        )
+        begun = {} if controls else {i: _Later(answer, call) for i, call in enumerate(group)}
+        results = await tools.call_all(group, context, begun=begun, gate=gate)
+        for call, result in zip(group, results, strict=True):
+            if call.id not in ended:
+                ended[call.id] = await in_thread(self._outcome, call, result)
+
+    def _outcome(self, call: ToolCall, result: ToolResult) -> Outcome | Stopped:
+        """Return the outcome of a finished call, or why the program has to stop."""
+        request = result.metadata.get("approval")
+        failed = None if result.error is None else result.error.type
+        if isinstance(request, ApprovalRequest) and failed == "ApprovalRequired":
+            self._note(call.id, "waiting")
+            return Stopped(self._waits(request))
+        if failed in _ENDING and result.error is not None and self._is_journals(result):
+            self._note(call.id, "unknown" if failed == "OutcomeUnknown" else "refused")
+            return Stopped(self._ended(result))
+        return outcome_of(call, result, self._did_not_run(call, result), self.memory)
+
+    def _sorted(self, ended: Iterable[Outcome | Stopped]) -> tuple[Stopped | None, list[Outcome]]:
         """Return why the program has to stop, if it has to, and the outcomes of finished calls."""
         stopped: Stopped | None = None
         outcomes: list[Outcome] = []
-        for call, result in made:
-            request = result.metadata.get("approval")
-            failed = None if result.error is None else result.error.type
-            if isinstance(request, ApprovalRequest) and failed == "ApprovalRequired":
-                self._note(call.id, "waiting")
-                stopped = stopped or Stopped(self._waits(request))
-            elif failed in _ENDING and result.error is not None and self._is_journals(result):
-                self._note(call.id, "unknown" if failed == "OutcomeUnknown" else "refused")
-                stopped = Stopped(self._ended(result))
-            else:
-                outcomes.append(outcome_of(call, result, self._did_not_run(call, result)))
+        for found in ended:
+            if not isinstance(found, Stopped):
+                outcomes.append(found)
+            elif stopped is None or "approval" not in found.result.metadata:
+                stopped = found
         return stopped, outcomes
 
     def _refuse_to_forget(self, stopped: Stopped) -> None:
@@ -307,6 +366,18 @@ class Run:
         shown = "; ".join([*done[:40], *more])
         return f"Calls that it had made, not to be repeated where done: {shown}"
 
+    def metadata(self, sources: Iterable[str] = ()) -> dict[str, Any]:
+        """Return the calls, and the sources of the calls and of an answer, for the host."""
+        found = list(dict.fromkeys([*self.sources, *sources]))
+        return {"calls": self.made, **({"sources": found} if found else {})}
+
+    def with_calls(self, result: ToolResult) -> ToolResult:
+        """Return a result that names the calls: for the host, and in an error for the model."""
+        error = result.error
+        if error is not None:
+            error = replace(error, message=f"{error.message}\n{self.calls_text()}")
+        return replace(result, error=error, metadata={**result.metadata, **self.metadata()})
+
     def _note(self, call_id: str, outcome: str) -> None:
         for made in self.made:
             if made["id"] == call_id:
@@ -320,8 +391,8 @@ class Run:
         if outcome["error"] is not None:
             return [2, outcome["error"]]
         if sources:
-            return [1, self.labels.keep(outcome["value"], sources)]
-        return [0, outcome["value"]]
+            return [1, self.labels.keep(value_of(outcome), sources)]
+        return [0, value_of(outcome)]
 
     def _waits(self, request: ApprovalRequest) -> ToolResult:
         message = (
@@ -337,51 +408,5 @@ class Run:
 
     def _handed(self, outcome: Outcome) -> ToolResult:
         hidden = bool(outcome["sources"])
-        shown = {"printed": "".join(self.printed), "value": None if hidden else outcome["value"]}
+        shown = {"printed": "".join(self.printed), "value": None if hidden else value_of(outcome)}
         return ToolResult.of(shown)
-
-
-def outcome_of(call: ToolCall, result: ToolResult, refused: bool) -> Outcome:
-    """Return the outcome of a call, as JSON.
-
-    `outcome` is `done`, `refused` (it did not run) or `failed`.
-    """
-    sources = [str(name) for name in result.metadata.get("sources", ())]
-    error, outcome, value = None, "done", None
-    if result.error is not None:
-        outcome = "refused" if refused else "failed"
-        error = _error_for_program(call, result, sources)[:_MAX_MESSAGE]
-    else:
-        try:
-            value = value_of(result)
-        except ValueError as problem:  # An integer of thousands of digits.
-            outcome, error = "failed", f"The call took effect, but its value is no JSON: {problem}"
-    return {
-        "id": call.id,
-        "name": call.name,
-        "arguments": json.loads(json.dumps(call.arguments)),
-        "outcome": outcome,
-        "error": error,
-        "value": value,
-        "sources": sources,
-    }
-
-
-def _error_for_program(call: ToolCall, result: ToolResult, sources: list[str]) -> str:
-    """Return the error of a failed call as the program reads it.
-
-    If the call has untrusted sources, the message is hidden, because it may repeat what somebody
-    else wrote. A person's reason is shown. So is the message of `trusted_only`, which only names
-    places and tools.
-    """
-    assert result.error is not None
-    cause, message = result.error.cause, f"{result.error.type}: {result.error.message}"
-    decision = result.metadata.get("decision")
-    by_person = isinstance(decision, Mapping) and decision.get("approved") is False
-    named = isinstance(cause, GuardrailError) and "sources" in (cause.details or {})
-    if not sources or by_person or named:
-        return message
-    if isinstance(cause, ArgumentError):
-        places = set(call.metadata.get("sources", {}))
-        return f"ArgumentError: {hidden_problems(cause.problems, places, call.arguments)}"
-    return f"{call.name} failed. What it said is hidden, for it comes from {', '.join(sources)}."

@@ -6,7 +6,6 @@ a number. The value and its sources stay in the host.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from reprlib import repr as brief
 from typing import Any, TypeAlias
 
-from functool import ToolError, ToolResult
+from functool import ToolError
 from functool.call import to_json
 
 MAX_DEPTH = 100
@@ -259,13 +258,6 @@ def _pointer(place: Place | None) -> str:
         place, name = place
         names.append("/" + name.replace("~", "~0").replace("/", "~1"))
     return "".join(reversed(names))
-
-
-def value_of(result: ToolResult) -> Any:
-    """Return the value of a successful call as JSON data, or its text if it has no value."""
-    if result.value is None:
-        return result.text or None
-    return json.loads(to_json(result.value)) if not isinstance(result.value, str) else result.value
 
 
 def hidden_problems(

@@ -135,9 +135,8 @@ class _Starter:
             return None
         script = Path(__file__).with_name("code_launch.py")
         path = Path(self._directory, "monty")
-        path.write_text(
-            f"#!/bin/sh\nexec '{sys.executable}' -IS '{script}' '{worker}' \"$@\"\n", "utf-8"
-        )
+        command = f"exec '{sys.executable}' -IS '{script}' {self.pid} '{worker}' \"$@\""
+        path.write_text(f"#!/bin/sh\n{command}\n", "utf-8")
         path.chmod(0o700)
         return str(path)
 

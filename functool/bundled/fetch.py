@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
+from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
@@ -49,11 +50,20 @@ MAX_REDIRECTS = 10
 CONVERT_SECONDS = 10.0
 """How long the conversion of a page may take. Every converter takes minutes for some pages."""
 
+CONVERTERS = max(2, min(8, os.cpu_count() or 1))
+"""How many large pages are converted at the same time."""
+
+LARGE = 500_000
+"""A page with more characters is large. One of five million took 0.7 GB."""
+
 START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 """The environment variables that the converting process gets: some Pythons need them to start."""
 
 CHILD = str(Path(__file__).resolve().with_name("html_child.py"))
 PACKAGES = str(Path(CONVERTER.origin).resolve().parent.parent)
+
+_gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+"""By the event loop, as each semaphore belongs to one."""
 
 UrlText = Annotated[str, Field(description="An http or https URL.", min_length=1, max_length=8_000)]
 
@@ -155,6 +165,15 @@ async def _content(page: Page, limit: int) -> Content | str:
 
 
 async def _markdown(html: str, limit: int) -> str:
+    """Convert HTML. A large page waits until it is its turn."""
+    if len(html) <= LARGE:
+        return await _converted(html, limit)
+    gate = _gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(CONVERTERS))
+    async with gate:
+        return await _converted(html, limit)
+
+
+async def _converted(html: str, limit: int) -> str:
     """Convert HTML in a process of its own, which is dead when this returns."""
     # Isolated: the host's `sys.path` may name directories that a shell or file tool can write.
     process = await asyncio.create_subprocess_exec(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from functool import DefinitionError
+from functool import DefinitionError, ToolError
 from functool.bundled.addresses import Reach, UrlNotAllowed
 from functool.bundled.http_body import RequestFailed, read_body
 from functool.bundled.openapi_auth import Credentials
@@ -180,6 +180,11 @@ async def _open_with(
         raise RequestFailed(f"The API could not be reached ({type(error).__name__}).") from error
     try:
         yield response
+    except ToolError:
+        raise
+    except Exception as error:  # The client raises it while the body is read.
+        kind = type(error).__name__
+        raise RequestFailed(f"The answer of the API ended early ({kind}).") from error
     finally:
         await response.aclose()
 

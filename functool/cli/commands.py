@@ -95,7 +95,8 @@ header_option: Callable[[Any], Any] = click.option(
     "headers",
     multiple=True,
     metavar="NAME=VARIABLE",
-    help="Send this header to a server's URL. Its value is that of the environment variable.",
+    help="Send this header to a server's URL. Its value is that of the environment variable. To "
+    "serve several servers, name the one that gets it, as SERVER:NAME=VARIABLE.",
 )
 
 

@@ -86,7 +86,7 @@ class _Proxy:
         self,
         stack: AsyncExitStack,
         parts: Sequence[tuple[str, str]],
-        headers: dict[str, str],
+        headers: dict[str, dict[str, str]],
         guards: list[Any],
         options: dict[str, Any],
     ) -> None:
@@ -107,7 +107,7 @@ class _Proxy:
                 target.removeprefix(SERVER),
                 prefix=prefix,
                 trusted=True,
-                headers=self._headers if _is_url(target) else None,
+                headers=self._headers.get(prefix),
                 changed=self._changed,
                 input_guardrails=self._guards,
             )
@@ -123,12 +123,29 @@ class _Proxy:
             await self._server.replace(self._tools())
 
 
-def _headers(given: Sequence[str], parts: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the headers for the servers among the targets."""
-    sent = headers_of(given)
-    if sent and not any(_is_url(target) for _, target in parts):
-        raise click.UsageError("--header is for an MCP server's URL")
-    return sent
+def _headers(given: Sequence[str], parts: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:
+    """Return the headers for each server among the targets, by the server's prefix.
+
+    A header is often a secret of one server. So it goes to one server only.
+    """
+    sent: dict[str, list[str]] = {prefix: [] for prefix, target in parts if _is_url(target)}
+    for each in given:
+        if not sent:
+            raise click.UsageError("--header is for an MCP server's URL")
+        owner, sign, header = each.partition(":")
+        if not sign or "=" in owner:
+            owner, header = next(iter(sent)).removesuffix("_"), each
+            if len(sent) > 1:
+                raise click.UsageError(
+                    "--header has to name its server, because several are served:"
+                    f" --header {owner}:NAME=VARIABLE"
+                )
+        prefix = f"{owner}_" if owner else ""
+        if prefix not in sent:
+            known = ", ".join(name.removesuffix("_") for name in sent) or "none"
+            raise click.UsageError(f"--header: no server is called {owner!r}; known: {known}")
+        sent[prefix].append(header)
+    return {prefix: headers_of(headers) for prefix, headers in sent.items()}
 
 
 def _parts(targets: Sequence[str]) -> list[tuple[str, str]]:

@@ -39,7 +39,8 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
             return None
         request = _request(call, context)
         defaults = defaults_of(context.schema)
-        if edited is not None and _is_edit(request.arguments, edited, defaults):
+        made = context.notes.get("edited", edited)
+        if edited is not None and same_json(request.arguments, made):
             context.share_decision(request.digest, Decision(approved=True))
             return None
         decision, grant = await _decision(request, context)
@@ -127,19 +128,8 @@ def _edit_of(
     if decision.arguments is None or not decision.approved:
         return None
     edit = json_copy(decision.arguments)
-    return None if _same(request.arguments, edit, defaults) else edit
-
-
-def _same(sent: Mapping[str, Any], written: Mapping[str, Any], defaults: Mapping[str, Any]) -> bool:
-    """Whether validated arguments equal those that a person wrote, with defaults filled in."""
-    known = {name: value for name, value in defaults.items() if name in sent}
-    return same_json(sent, {**known, **written})
-
-
-def _is_edit(sent: Mapping[str, Any], edit: Mapping[str, Any], defaults: Mapping[str, Any]) -> bool:
-    """Whether validated arguments equal an edit. An edit may use null for a default."""
-    kept = {n: v for n, v in edit.items() if v is not None or sent.get(n, ...) is None}
-    return _same(sent, kept, defaults)
+    known = {name: value for name, value in defaults.items() if name in request.arguments}
+    return None if same_json(request.arguments, {**known, **edit}) else edit
 
 
 def _short(value: Any) -> str:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from functool.approval import escaped, is_texts, same_json
-from functool.call import ToolCall, ToolResult, metadata_of, to_json
+from functool.call import ToolCall, ToolResult, ToolSchema, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
@@ -28,6 +28,9 @@ _RETURNED = "functool.trusted_only:returned"
 _SHORT = 200
 _MOST = 10_000
 _NAMED = 50
+
+SHOWS_OTHERS = "functool.trusted_only:shows others"
+"""A key in the notes of a call whose result shows what other people wrote about their tools."""
 
 wanted_results: set[str] = set()
 """Not empty once a guardrail needs the results of trusted tools. Then the road calls `remember`."""
@@ -104,11 +107,10 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 def _check(arguments: tuple[str, ...], wrote: Any) -> None:
     if not all(isinstance(name, str) and name for name in arguments):
         raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
-    if wrote is None:
-        return
-    if not callable(wrote):
+    if wrote is not None and not callable(wrote):
         raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
-    wanted_results.add(_RETURNED)
+    if wrote is not None:
+        wanted_results.add(_RETURNED)
 
 
 def _unknown_places(
@@ -122,9 +124,9 @@ def _unknown_places(
     The name of an argument is such a value as well, unless it is `named`.
     """
     leaves = _leaves(dict([argument]), "", named)
-    found = (place for place, item in leaves if not is_known(_text(item)))
-    bare = (place for place in found if not _is_labelled(place, labels))
-    places = [*islice(bare, _NAMED + 1)]
+    bare = (part for part in leaves if not _is_labelled(part[0], labels))
+    found = (place for place, item in bare if not is_known(_text(item)))
+    places = [*islice(found, _NAMED + 1)]
     # A person cannot read more, so the whole is blamed.
     return [*places[:_NAMED], f"/{escaped(argument[0])}"] if len(places) > _NAMED else places
 
@@ -136,14 +138,16 @@ def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
     """
     if result.error is not None or metadata_of(result).get("sources") or _labels(call):
         return
+    if SHOWS_OTHERS in (context.noted or {}):
+        return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
     data = result.text if result.value is None else result.value
     with suppress(ValueError):  # As JSON, each field of a model is a value.
         data = json.loads(to_json(data))
     sent = {_text(value) for _, value in _leaves(call.arguments, "")}
     texts = (_text(value) for _, value in _leaves(data, ""))
-    new = dict.fromkeys(text for text in texts if len(text) <= _SHORT and text not in sent)
-    known.update([*new][: _MOST - len(known)])
+    new = (t for t in texts if len(t) <= _SHORT and t not in sent and t not in known)
+    known.update(islice(new, _MOST - len(known)))
 
 
 def has_sources(call: ToolCall) -> bool:
@@ -162,18 +166,21 @@ def has_sources(call: ToolCall) -> bool:
     return True
 
 
-def placed(call: ToolCall, names: Mapping[str, str], known: Collection[str]) -> dict[str, Any]:
+def placed(call: ToolCall, names: Mapping[str, str], schema: ToolSchema) -> dict[str, Any]:
     """Return the metadata of a call with its labels at the places of the canonical arguments.
 
     A label of an alias moves to the parameter, and one whose place nobody knows, such as a place in
     the strict form, to the whole call. `names` maps the names that were sent to those of the
-    parameters, and `known` are the names in the schema: an argument with null may be left out.
+    parameters. An argument in the schema may be missing there: with null it is left out.
     """
     found: dict[str, Any] = {}
+    known = schema.plain.get("properties", ())
+    # A name that only the strict form has is not that of an argument.
+    own = {*names.values()} - (schema.parameters.get("properties", {}).keys() - known)
     for place, labels in call.metadata["sources"].items():
         head = place[1:].partition("/")[0]
         name = head.replace("~1", "/").replace("~0", "~")
-        at = {names.get(name, name), name} & {*names.values()} if place else ()
+        at = {names.get(name, name), name} & own if place else ()
         there = {f"/{escaped(each)}{place[1 + len(head) :]}" for each in at}
         for each in there or [place if name in known else ""]:
             found[each] = [*dict.fromkeys((*found.get(each, ()), *labels))]
@@ -236,6 +243,4 @@ def _contains(written: str, text: str) -> bool:
 
 def _text(value: Any) -> str:
     """Return a value as text for comparison. 5 and 5.0 give the same text."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)

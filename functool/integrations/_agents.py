@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,13 +19,14 @@ from functool import (
     GuardrailError,
     Tool,
     ToolCall,
+    ToolError,
     ToolSchema,
 )
 from functool.approval import defaults_of, definition_of, same_json
 from functool.call import to_json
 from functool.executors import inline
 from functool.guardrails import require_approval
-from functool.integrations.values import levels
+from functool.integrations.values import levels, reached
 
 USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 """The names under which `AgentTool` reports an agent's usage."""
@@ -48,25 +51,30 @@ def relayed(
         shown: The request that the person saw, if the framework passes it back.
         arguments: The arguments as the person edited them, if they did.
     """
-    schemas = [level.schema for level in levels(tool)]
-    names = {schema.name for schema in schemas}
-    definitions = {definition_of(schema) for schema in schemas}
+    written, definitions = _led_to(tool, call)
+    edits = written if arguments is None else _led_to(tool, replace(call, arguments=arguments))[0]
     about_this = shown is not None and shown.call_id == call.id and shown.definition in definitions
     others: Callable[[ApprovalRequest], Any] | None = context.approver
 
     def is_shown(request: ApprovalRequest) -> bool:
         """Whether the person saw this request, or the same one of another level of the tool."""
-        if shown is None or request.digest == shown.digest:
-            return shown is not None
-        seen = [shown.arguments] if arguments is None else [shown.arguments, arguments]
+        if shown is not None and request.digest == shown.digest:
+            return True
+        # Without a request, the framework has shown what the model wrote.
+        seen = [written.get(request.tool) if shown is None else shown.arguments]
+        seen += [] if arguments is None else [edits[request.tool]]
         known = any(same_json(request.arguments, one) for one in seen)
-        return about_this and known and request.sources == shown.sources
+        return known and (shown is None or (about_this and request.sources == shown.sources))
 
     def answer(request: ApprovalRequest) -> Any:
-        own = request.call_id == call.id and request.tool in names
-        if own and (shown is None or shown.call_id != call.id or is_shown(request)):
-            return Decision(approved=True, arguments=arguments)
+        own = request.call_id == call.id and request.tool in edits
+        inside = shown is not None and shown.call_id != call.id
+        if own and (inside or is_shown(request)):
+            edited = None if arguments is None else edits[request.tool]
+            return Decision(approved=True, arguments=edited)
         if shown is not None and request.digest == shown.digest:
+            if arguments is not None:
+                return Decision(approved=False, reason="An edit cannot name another tool.")
             return True
         if others is not None:
             return others(request)
@@ -75,33 +83,52 @@ def relayed(
     return context.view(approver=answer)
 
 
+def _led_to(tool: Tool, call: ToolCall) -> tuple[dict[str, Any], set[str]]:
+    """Return the canonical arguments of each tool that a call leads to, and the definitions."""
+    found: dict[str, Any] = {}
+    definitions: set[str] = set()
+    with suppress(ToolError):  # The tool refuses the call and says why.
+        for one, made in reached(tool, call):
+            schemas = [level.schema for level in levels(one)]
+            arguments: Any = made.arguments
+            with suppress(ArgumentError):
+                arguments = one.bind(arguments).arguments
+            found |= dict.fromkeys((schema.name for schema in schemas), arguments)
+            definitions |= {definition_of(schema) for schema in schemas}
+    return found, definitions
+
+
 def asker(tool: Tool) -> Callable[[Mapping[str, Any], str, Context[Any]], Awaitable[bool]]:
     """Return a function that says whether a person has to be asked about a call before it runs.
 
     When in doubt it says yes. If it says no and the guardrail asks after all, the framework can no
     longer pause.
     """
-    asking = [
-        (level.schema, when)
-        for level in levels(tool)
-        for guardrail in level.input_guardrails
-        if (when := getattr(guardrail, "asks_approval", None))
-    ]
 
     async def asks(arguments: Mapping[str, Any], call_id: str, context: Context[Any]) -> bool:
+        sent = ToolCall(name=tool.name, arguments=arguments, id=call_id)
         try:
-            bound = tool.bind(arguments)
-            call = ToolCall(name=tool.name, arguments=bound.arguments, id=call_id)
-            for schema, when in asking:
-                view = context.view(call=call, schema=schema)
-                needed = when is True or await inline(when, call, view)
-                if needed and not _granted(call, view):
+            for one, made in reached(tool, sent):
+                call = replace(made, arguments=one.bind(made.arguments).arguments)
+                if await _asks(one, call, context):
                     return True
         except Exception:
             return True
         return False
 
     return asks
+
+
+async def _asks(tool: Tool, call: ToolCall, context: Context[Any]) -> bool:
+    """Whether a guardrail of the tool would ask a person about a call with checked arguments."""
+    for level in levels(tool):
+        view = context.view(call=call, schema=level.schema)
+        for guardrail in level.input_guardrails:
+            when = getattr(guardrail, "asks_approval", None)
+            needed = when is True or (when and await inline(when, call, view))
+            if needed and not _granted(call, view):
+                return True
+    return False
 
 
 async def decide(call: ToolCall, context: Context[Any]) -> Decision:
@@ -147,6 +174,18 @@ def key_of(bridge: str, context: Context[Any], text: str) -> str:
     """Return the key of a paused run in the context's state. The same call finds it again."""
     tool = context.schema.name if context.schema else ""
     return json.dumps([bridge, tool, context.call.id if context.call else "", text])
+
+
+def put_aside(context: Context[Any], key: str, paused: Any) -> None:
+    """Keep a paused run in the context's state, with the labels of what its agent has read."""
+    context.state[key] = paused, [*(context.inner_sources or ())]
+
+
+def taken_up(context: Context[Any], key: str) -> Any:
+    """Return a paused run, or None. Its labels are those of this call as well."""
+    paused, labels = context.state.pop(key, (None, ()))
+    context.add_sources(labels)
+    return paused
 
 
 def argument_error(invalid: ValidationError) -> ArgumentError:

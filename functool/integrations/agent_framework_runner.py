@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functool import ApprovalRequired, Context, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import as_it_was, decide, key_of, missing
+from functool.integrations._agents import as_it_was, decide, key_of, missing, put_aside, taken_up
 
 try:
     import agent_framework as af
@@ -44,12 +44,12 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
         ToolError: The agent waits for something that is not an approval.
     """
     key = key_of(__name__, context, text)
-    paused: _Paused = context.state.pop(key, None) or _Paused(_session(agent, context))
+    paused: _Paused = taken_up(context, key) or _Paused(_session(agent, context))
     while True:
         try:
             message = await _decide(paused, context) if paused.requests else text
         except ApprovalRequired:
-            context.state[key] = paused
+            put_aside(context, key, paused)
             raise
         response = await _run(agent, message, paused.session, context, options)
         # The framework counts only tokens. Each reply of the model stands for one request.

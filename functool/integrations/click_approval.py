@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from functool import ApprovalRequest, Decision, GuardrailError
-from functool.integrations.visible import arguments_text, visible
+from functool.integrations.visible import arguments_text, sources_text, visible
 
 NO_TERMINAL = "There is no terminal to ask at: --yes approves."
 MAX_QUESTION = 10_000
@@ -28,7 +28,7 @@ def approve(request: ApprovalRequest) -> Decision:
         GuardrailError: Nobody can be asked: the arguments are too long to show, or there is no
             terminal. So the call is refused.
     """
-    shown = arguments_text(request.arguments)
+    shown = arguments_text(request.arguments) + sources_text(request.sources)
     if len(shown) > MAX_QUESTION:
         size = f"the arguments are {len(shown):,} characters long"
         why = f"{size}, and a person is shown at most {MAX_QUESTION:,}"
@@ -52,11 +52,7 @@ def approve(request: ApprovalRequest) -> Decision:
 def request_text(request: ApprovalRequest) -> str:
     """Return the text of a request: the tool, all its arguments, and their sources."""
     text = f"{request.tool} {arguments_text(request.arguments)}"
-    for place, names in request.sources.items():
-        # A line end in a name would begin a line that looks like one of ours.
-        where = arguments_text(place)[1:-1] or "the arguments"
-        text += f"\n{where} came from {', '.join(names)}, which may hold text of strangers"
-    return visible(text)
+    return visible(text) + sources_text(request.sources)
 
 
 def edited(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functool import ApprovalRequired, Context, Decision, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import as_it_was, decide, key_of, missing
+from functool.integrations._agents import as_it_was, decide, key_of, missing, put_aside, taken_up
 
 try:
     from langchain_core.messages import AIMessage, HumanMessage
@@ -45,7 +45,7 @@ async def runner(
             getattr(answer, "text", answer), metadata={"usage": _usage([answer]), "run": answer}
         )
     key = key_of(__name__, context, text)
-    pause: _Pause | None = context.state.pop(key, None)
+    pause: _Pause | None = taken_up(context, key)
     pausing = isinstance(agent.checkpointer, BaseCheckpointSaver)
     thread = context.thread
     # A checkpointer keeps nothing without a thread.
@@ -60,7 +60,7 @@ async def runner(
             try:
                 given = Command(resume=await _settle(pause, context))
             except ApprovalRequired:
-                context.state[key] = pause
+                put_aside(context, key, pause)
                 raise
         state, pending = await _run(agent, given, context, options)
         if not pending:

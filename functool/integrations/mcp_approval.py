@@ -10,7 +10,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 
 from functool import ApprovalRequest, Decision
-from functool.integrations.visible import arguments_text
+from functool.integrations.visible import arguments_text, sources_text
 
 Request: TypeAlias = ServerRequestContext[Any, Any]
 
@@ -94,6 +94,9 @@ def _question(asked: ApprovalRequest) -> types.ElicitRequestFormParams:
 
 
 def _shown(asked: ApprovalRequest) -> str:
-    """Return all arguments, the shortest first, so that no long one hides another."""
+    """Return all arguments, the shortest first, so that no long one hides another.
+
+    After them come the sources of untrusted values.
+    """
     pairs = sorted(asked.arguments.items(), key=lambda pair: len(json.dumps(pair[1])))
-    return arguments_text(dict(pairs))
+    return arguments_text(dict(pairs)) + sources_text(asked.sources)

@@ -27,6 +27,9 @@ CONNECT_SECONDS = 30.0
 MAX_OPEN_QUESTIONS = 10
 """How many questions of one server may wait for a person at the same time."""
 
+MAX_QUESTION = 100_000
+"""How many characters a question and its form may have. No person reads more."""
+
 INVISIBLE = "The tool's schema holds invisible characters; it is refused."
 ACCEPTED = "The change was accepted; connect again to use the tool."
 
@@ -182,6 +185,10 @@ def _elicitation(elicit: Elicit) -> Any:
         context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult:
         if not isinstance(params, types.ElicitRequestFormParams):
+            return types.ElicitResult(action="decline")
+        size = len(params.message) + len(params.model_dump_json(include={"requested_schema"}))
+        if size > MAX_QUESTION:
+            logger.warning("an MCP server's question has %d characters; it is declined", size)
             return types.ElicitResult(action="decline")
         form = untrusted.cleaned(dict(params.requested_schema))
         if untrusted.has_hidden(form):

@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any, TypeAlias
 
 from mcp.server.request_state import authenticated_principal
@@ -35,6 +37,15 @@ def one_client() -> Iterator[None]:
         _stream.reset(token)
 
 
+@dataclass(slots=True)
+class Conversation:
+    """One conversation: the object that lives as long as it, and a context for each principal."""
+
+    owner: weakref.ref[Any]
+    id: str = field(default_factory=lambda: token_hex(8))
+    contexts: dict[str | None, Context[Any]] = field(default_factory=dict)
+
+
 class Contexts:
     """The contexts of a server's conversations.
 
@@ -48,28 +59,37 @@ class Contexts:
 
     def __init__(self, make: MakeContext | None = None) -> None:
         self._make = make or (lambda request: Context())
-        # The first key is the id of an object that lives as long as the conversation. The second
-        # key is the principal.
-        self._kept: dict[int, tuple[weakref.ref[Any], dict[str | None, Context[Any]]]] = {}
+        # The key is the id of the conversation's owner.
+        self._kept: dict[int, Conversation] = {}
 
     def __call__(self, request: Request) -> Context[Any]:
         """Return the context of the request's conversation."""
         owner = _owner(request)
         if owner is None:
             return passing(self._make(request))
-        by_principal = self._of(owner)
+        by_principal = self._of(owner).contexts
         principal = authenticated_principal(request)
         if principal not in by_principal:
             by_principal[principal] = self._make(request)
         return by_principal[principal]
 
-    def _of(self, owner: Any) -> dict[str | None, Context[Any]]:
-        """Return the contexts of a conversation. They are removed when it ends."""
+    def call_id(self, request: Request) -> str:
+        """Return the id of a call, which no call of another conversation has.
+
+        Every client counts its requests from 1. A journal would take the first call of one client
+        for that of another, and would answer it instead of running it.
+        """
+        owner = _owner(request)
+        conversation = token_hex(8) if owner is None else self._of(owner).id
+        return f"{conversation}-{request.request_id}"
+
+    def _of(self, owner: Any) -> Conversation:
+        """Return the conversation of an owner. It is removed when it ends."""
         key = id(owner)
         if key not in self._kept:
             kept = self._kept
-            self._kept[key] = weakref.ref(owner, lambda _: kept.pop(key, None)), {}
-        return self._kept[key][1]
+            self._kept[key] = Conversation(weakref.ref(owner, lambda _: kept.pop(key, None)))
+        return self._kept[key]
 
 
 def _owner(request: Request) -> Any:

@@ -262,7 +262,7 @@ async def _list(client: Client) -> Listing:
         page = await client.list_tools(cursor=cursor)
         left -= sum(untrusted.size_of(tool) for tool in page.tools)
         if left < 0 or len(tools) + len(page.tools) > MAX_TOOLS:
-            raise ToolError(f"the server lists more than {MAX_TOOLS:,} tools, or 64 MiB of them")
+            raise ToolError(f"the server lists more than {MAX_TOOLS:,} tools, or 16 MiB of them")
         for tool in page.tools:
             if tool.name not in tools:
                 tools[tool.name] = tool, untrusted.pin(tool)

@@ -22,6 +22,7 @@ from functool import (
     WrapperTool,
 )
 from functool.dialects import mcp as dialect
+from functool.executors import in_thread
 from functool.integrations.mcp_untrusted import WRAPS
 
 LAST_OLDER = "2025-11-25"
@@ -87,7 +88,7 @@ class Served:
         """Return the definition for clients of the latest revision, or of an older one."""
         return self._latest if latest else self._older
 
-    def structured(self, value: Any) -> dict[str, Any]:
+    async def structured(self, value: Any) -> dict[str, Any]:
         """Return the fields of an answer with its structured content, or an empty dict.
 
         Raises:
@@ -97,7 +98,8 @@ class Served:
             return {}
         try:
             plain = dialect.plain(value)
-            fits = self._fits(plain)
+            # In a thread, because a long list takes seconds.
+            fits = await in_thread(self._fits, plain)
         except Exception as error:  # Also if a bad schema of others breaks the check.
             raise ToolError(BROKEN_PROMISE) from error
         if not fits:
@@ -121,12 +123,12 @@ def _is_guarded(tool: Tool) -> bool:
     return isinstance(tool, WrapperTool) and _is_guarded(tool.tool)
 
 
-def answer(result: ToolResult, served: Served | None) -> dict[str, Any]:
+async def answer(result: ToolResult, served: Served | None) -> dict[str, Any]:
     """Return a result as the answer to `tools/call`."""
     structured: dict[str, Any] = {}
     if served is not None and not result.is_error:
         try:
-            structured = served.structured(result.structured)
+            structured = await served.structured(result.structured)
         except ToolError as error:
             # Clients raise for content that does not fit its schema. An error result tells the
             # model why there is none.

@@ -22,6 +22,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from functool.integrations import mcp_untrusted as untrusted
+from functool.integrations.mcp_sizes import MAX_VALUES, Values, has_long_list
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 HTTP_SECONDS = 30.0
@@ -31,7 +32,10 @@ MAX_QUESTIONS = 100
 
 QUESTION_SECONDS = 10.0
 LINES = "functool_mcp_lines"
-MALFORMED = "The server's answer is not valid, or it is larger than 16 MiB."
+MALFORMED = (
+    "The server's answer is not valid, or it is larger than 16 MiB,"
+    f" or it has more than {MAX_VALUES:,} JSON values, or it is compressed."
+)
 UNAUTHORIZED = (
     "The server answered 401, so it wants credentials: "
     "connect(url, headers={'Authorization': 'Bearer ...'}) or connect(url, auth=...) sends them, "
@@ -39,7 +43,14 @@ UNAUTHORIZED = (
 )
 FORBIDDEN = "The server answered 403: it does not accept these credentials for this."
 
-_CALL_ID = re.compile(r'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,100})")')
+_END = 1_000
+"""How many characters are kept of the beginning, and of the end, of a line that is too long."""
+
+_ID = r'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,100})")'
+_VERSION = r'"jsonrpc"\s*:\s*"2\.0"'
+# The id is at the end of an answer, or before its result, which may have names `id` too.
+_LAST = re.compile(rf"{_ID}\s*(?:,\s*{_VERSION}\s*)?\}}\s*$")
+_ANY = re.compile(_ID)
 
 
 class Endpoint:
@@ -108,24 +119,26 @@ class Endpoint:
         self.status = response.status_code
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
-        if encoding not in ("", "identity"):
-            response.stream = _Limited(response.stream, 0)
-        elif not is_stream:  # The SDK limits each event of a stream.
-            response.stream = _Limited(response.stream, MAX_ANSWER_BYTES)
+        limit: float = 0 if encoding not in ("", "identity") else MAX_ANSWER_BYTES
+        if limit and is_stream:  # The SDK limits each event of a stream.
+            limit = inf
+        # After any other error, the SDK would ask for the rest of a stream again.
+        error = httpx2.SSEError(MALFORMED) if is_stream else httpx2.StreamError(MALFORMED)
+        response.stream = _Limited(response.stream, limit, Values(events=is_stream), error)
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A body that raises if it is longer than its limit in bytes."""
+    """A body that raises if it has more bytes or values than its limit."""
 
-    def __init__(self, stream: Any, limit: int) -> None:
-        self._stream, self._limit = stream, limit
+    def __init__(self, stream: Any, limit: float, values: Values, error: Exception) -> None:
+        self._stream, self._limit, self._values, self._error = stream, limit, values, error
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = 0
         async for chunk in self._stream:
             seen += len(chunk)
-            if seen > self._limit:
-                raise httpx2.StreamError("the answer is compressed, or larger than the limit")
+            if seen > self._limit or not self._values.fit(chunk.decode("latin-1")):
+                raise self._error
             yield chunk
 
     async def aclose(self) -> None:
@@ -133,37 +146,47 @@ class _Limited(httpx2.AsyncByteStream):
 
 
 class _Lines(codecs.IncrementalDecoder):
-    """Decode complete lines. Bytes that are not UTF-8 are replaced, and long lines are cut.
+    """Decode complete lines. Bytes that are not UTF-8 are replaced.
 
-    The rest of a cut line is dropped.
+    Of a line with too many characters or values, only the two ends are kept.
     """
 
     def __init__(self, errors: str = "strict") -> None:
         super().__init__(errors)
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._begin()
+
+    def _begin(self) -> None:
         self._parts: list[str] = []
         self._room = MAX_ANSWER_BYTES
+        self._values = Values()
+        self._end: str | None = None
 
     def decode(self, input: Any, final: bool = False) -> str:
         *lines, rest = self._utf8.decode(input, final).split("\n")
         done = []
         for line in lines:
-            done += [*self._keep(line), *self._end()]
-            self._room = MAX_ANSWER_BYTES
-        return "".join([*done, *self._keep(rest)])
+            self._keep(line)
+            if self._end is not None:  # The control character makes it invalid in any case.
+                self._parts += ["\0", self._end]
+            if self._parts:
+                done += [*self._parts, "\n"]
+            self._begin()
+        self._keep(rest)
+        return "".join(done)
 
-    def _keep(self, part: str) -> list[str]:
-        """Keep a part of a line. Return the line if it has become too long."""
-        if self._room <= 0:
-            return []
-        self._parts.append(part[: self._room])
+    def _keep(self, part: str) -> None:
+        if not part:
+            return
         self._room -= len(part)
-        return self._end() if self._room <= 0 else []
-
-    def _end(self) -> list[str]:
-        line = "".join(self._parts)
-        self._parts = []
-        return [line + "\n"] if line else []
+        if self._end is None and self._room >= 0 and self._values.fit(part):
+            self._parts.append(part)
+            return
+        if self._end is None:
+            whole = "".join([*self._parts, part])
+            self._parts, self._end = [whole[:_END]], ""
+            part = whole
+        self._end = (self._end + part)[-_END:]
 
 
 def _codec(name: str) -> codecs.CodecInfo | None:
@@ -189,7 +212,7 @@ class _Answers:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        while self._is_flood(item := await self._stream.receive()):
+        while self._is_too_much(item := await self._stream.receive()):
             pass
         return self._checked_message(item)
 
@@ -200,7 +223,7 @@ class _Answers:
         return self
 
     async def __anext__(self) -> Any:
-        while self._is_flood(item := await self._stream.__anext__()):
+        while self._is_too_much(item := await self._stream.__anext__()):
             pass
         return self._checked_message(item)
 
@@ -211,11 +234,19 @@ class _Answers:
     async def __aexit__(self, *error: Any) -> Any:
         return await self._stream.__aexit__(*error)
 
-    def _is_flood(self, item: Any) -> bool:
-        """Whether an item is a request too many: each starts a task, and is answered in turn."""
-        if not isinstance(item, SessionMessage) or not isinstance(
-            item.message, types.JSONRPCRequest
-        ):
+    def _is_too_much(self, item: Any) -> bool:
+        """Whether an item is a request too many, or is too long to be checked.
+
+        Each request starts a task, and is answered in turn.
+        """
+        if not isinstance(item, SessionMessage):
+            return False
+        message = item.message
+        if not isinstance(message, (types.JSONRPCRequest, types.JSONRPCNotification)):
+            return False
+        if has_long_list(message.params):
+            return True
+        if isinstance(message, types.JSONRPCNotification):
             return False
         if (now := monotonic()) - self._since > QUESTION_SECONDS:
             self._asked, self._since = 0, now
@@ -230,14 +261,18 @@ class _Answers:
         message = item.message
         if isinstance(message, types.JSONRPCResponse):
             message.result = untrusted.listing(message.result, self._endpoint.version)
+            if has_long_list(message.result):
+                return _failed_call(message.id)
         return item
 
 
 def _failure_of_call(error: ValidationError) -> SessionMessage | None:
     """Return a malformed answer as the failure of its call, or None if the call is not known."""
     id = _call_id(error.errors(include_url=False)[0]["input"])
-    if id is None:
-        return None
+    return None if id is None else _failed_call(id)
+
+
+def _failed_call(id: str | int) -> SessionMessage:
     failure = types.ErrorData(code=types.PARSE_ERROR, message=MALFORMED)
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=failure))
 
@@ -248,7 +283,9 @@ def _call_id(answer: Any) -> str | int | None:
             # Cut long integers, because Python refuses to read them.
             answer = json.loads(answer, parse_int=lambda digits: int(digits[:18]))
         except (ValueError, RecursionError):
-            found = _CALL_ID.search(answer) if '"jsonrpc"' in answer else None
+            if '"jsonrpc"' not in answer:
+                return None
+            found = _LAST.search(answer[-_END:]) or _ANY.search(answer)
             return None if found is None else int(found[1]) if found[1] else found[2]
     if not isinstance(answer, dict) or "jsonrpc" not in answer or "method" in answer:
         return None

@@ -14,6 +14,7 @@ from mcp_types import methods
 from pydantic import ValidationError
 
 from functool import (
+    ArgumentError,
     AudioContent,
     Content,
     FileContent,
@@ -21,10 +22,11 @@ from functool import (
     SchemaTool,
     TextContent,
     Tool,
-    ToolCall,
     ToolResult,
     ToolSettings,
 )
+from functool.executors import in_thread
+from functool.integrations.mcp_sizes import has_long_list
 from functool.integrations.visible import is_visible, visible
 
 MAX_NAME = 64
@@ -40,6 +42,11 @@ UNKNOWN_TYPE = "application/octet-stream"
 WRAPS = "functool/wraps"
 """In the `_meta` of a definition. It says that `result` in the structured content is the value."""
 UNUSABLE = "functool/unusable"
+NO_FIT = "The server's structured answer does not fit the schema it promised."
+UNCHECKED = (
+    "The server's structured answer has too many or too deeply nested values to check whether it"
+    " fits the schema it promised."
+)
 
 
 def pin(definition: types.Tool) -> str:
@@ -116,6 +123,8 @@ def listing(result: Any, version: str) -> Any:
         return result
 
     def fits(tools: list[Any]) -> bool:
+        if any(map(has_long_list, tools)):
+            return False
         try:
             methods.parse_server_result("tools/list", version, {**result, "tools": tools})
         except (ValidationError, ValueError, KeyError, RecursionError):
@@ -140,6 +149,10 @@ def unusable(definition: types.Tool) -> str:
     """Return why a definition cannot be used, or an empty text if it can."""
     if size_of(definition) > MAX_DEFINITION:
         return "The server's definition of this tool is larger than 1 MiB; it is refused."
+    try:  # A model's provider would refuse all tools together with this one.
+        json.dumps([definition.input_schema, definition.output_schema], allow_nan=False)
+    except ValueError:
+        return "The server's definition of this tool has a number such as NaN; it is refused."
     if not (definition.meta or {}).get(UNUSABLE):
         return ""
     return "The server's definition of this tool does not follow the protocol; it is refused."
@@ -178,7 +191,7 @@ def answer_check(definition: types.Tool) -> Check | None:
         "properties": {"answer": {"$id": "urn:answer", **schema}},
         "required": ["answer"],
     }
-    tool = SchemaTool("answer", "", parameters, lambda arguments: None)
+    tool = SchemaTool("answer", "", parameters, lambda given: None, max_argument_bytes=None)
     return Check(tool, _is_wrapped(definition))
 
 
@@ -201,9 +214,12 @@ async def result(answer: types.CallToolResult, check: Check | None) -> ToolResul
     if check is None and "structured_content" not in answer.model_fields_set:
         value = texts[0] if len(texts) == len(output) == 1 else output or None
     elif check is not None:
-        checked = await check.tool.invoke(ToolCall(name="answer", arguments={"answer": value}))
-        if checked.is_error:
-            text = "The server's structured answer does not fit the schema it promised."
+        try:
+            # In a thread, because a large answer takes more than a second.
+            await in_thread(check.tool.bind, {"answer": value})
+        except ArgumentError as error:
+            # A problem without a path is of the check, and not of a value.
+            text = NO_FIT if error.problems[0].get("path") else UNCHECKED
             return ToolResult.failed(text, output=output, metadata=metadata)
         if check.is_wrapped:
             value = value["result"]

@@ -40,7 +40,9 @@ from functool.integrations._agents import (
     decide,
     key_of,
     missing,
+    put_aside,
     relayed,
+    taken_up,
 )
 from functool.integrations.values import json_or_text, opened, text_of, texts_only
 from functool.layers.some_tools import Tools, as_list, one_tool
@@ -148,13 +150,13 @@ async def runner(agent: Agent[Any], text: str, context: Context[Any], **options:
         ApprovalRequired: A person has to approve a call that the agent made.
     """
     key = key_of(__name__, context, text)
-    start, decided_ids = context.state.pop(key, (text, set()))
+    start, decided_ids = taken_up(context, key) or (text, set())
     while True:
         if isinstance(start, RunState):
             try:
                 await _settle(start, decided_ids, context)
             except ApprovalRequired:
-                context.state[key] = start, decided_ids
+                put_aside(context, key, (start, decided_ids))
                 raise
         run = await _run(agent, start, context, options)
         if not run.interruptions:

@@ -7,7 +7,15 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from functool import ApprovalRequest, ApprovalRequired, Context, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import USAGE, as_it_was, decide, key_of, missing
+from functool.integrations._agents import (
+    USAGE,
+    as_it_was,
+    decide,
+    key_of,
+    missing,
+    put_aside,
+    taken_up,
+)
 
 try:
     import pydantic_ai
@@ -31,7 +39,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
         ApprovalRequired: A person has to approve a call that the agent made.
     """
     key = key_of(__name__, context, text)
-    paused: tuple[Any, DeferredToolResults] | None = context.state.pop(key, None)
+    paused: tuple[Any, DeferredToolResults] | None = taken_up(context, key)
     while True:
         if paused is None:
             run = await _run(agent, context, text, **_history(context.thread), **options)
@@ -40,7 +48,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             try:
                 await _settle(before.output, results, context)
             except ApprovalRequired:
-                context.state[key] = paused
+                put_aside(context, key, paused)
                 raise
             history = {
                 "message_history": before.all_messages(),
@@ -96,8 +104,8 @@ async def _settle(
         call = ToolCall(name=part.tool_name, arguments=part.args_as_dict(), id=number)
         shown = requests.metadata.get(number, {}).get("approval")
         asked = ApprovalRequest.from_json(shown) if isinstance(shown, str) else None
-        inside = asked is not None and asked.call_id != number
-        if asked is not None and inside:  # The request is about a call inside the tool.
+        inside = asked is not None and asked.call_id != number  # It is a call inside the tool.
+        if asked is not None:  # Show what will run, and approve nothing else.
             call = ToolCall(name=asked.tool, arguments=asked.arguments, id=asked.call_id)
             results.metadata[number] = {"approval": shown}
         decision = await decide(call, context)

@@ -15,6 +15,7 @@ from typing import Any, overload
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, Tripwire
 from functool.integrations.far_approval import agreed, approved_digest
+from functool.layers.journal_replay import pauses
 from functool.layers.some_tools import OneTool, each
 
 try:
@@ -129,8 +130,9 @@ class _OnRay:
         )
         approved = approved_digest(call, context)
         result = await self._sent(sent, approved)
-        asked = result.metadata.get("approval")
-        if asked is not None and asked.digest != approved and await agreed(asked, context):
+        asked: Any = result.metadata.get("approval")
+        waits = pauses(result) and asked.digest != approved
+        if waits and await agreed(asked, context):
             result = await self._sent(sent, asked.digest)
         return result
 

@@ -21,7 +21,7 @@ from typing import Any, overload
 
 from functool import DefinitionError, Tool, Toolset
 from functool.executors import checked_timeout
-from functool.layers.some_tools import OneTool, each
+from functool.layers.some_tools import OneTool, around_each
 
 try:
     from temporalio.client import Client
@@ -111,7 +111,7 @@ def durable(
         if client is None
         else Standalone(client, task_queue, limits)
     )
-    durables = each(tools, lambda tool: tool.around(Host(tool, engine, run).around))
+    durables = around_each(tools, lambda tool: Host(tool, engine, run).around)
     if isinstance(durables, Toolset) and durables.max_concurrency is None:
         durables = Toolset(durables.values(), max_concurrency=IN_FLIGHT)
     return durables

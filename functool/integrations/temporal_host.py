@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from functool import (
+    ApprovalRequest,
     Context,
     Tool,
     ToolCall,
@@ -94,7 +95,7 @@ class Host:
                 return None
             result = result_of(text, activity, known)
             asked = result.metadata.get("approval")
-            if asked is None or not await agreed(asked, context):
+            if not isinstance(asked, ApprovalRequest) or not await agreed(asked, context):
                 return result
             request["approved"] = asked.digest
             return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Literal, TypedDict
@@ -120,8 +121,9 @@ def result_of(text: str, activity: str, stored: bool) -> ToolResult:
     if outcome.error is not None:
         raise outcome.error
     metadata = {**outcome.result.metadata, "temporal": {"activity": activity, "stored": stored}}
-    if isinstance(asked := metadata.get("approval"), Mapping):
-        metadata["approval"] = ApprovalRequest.from_json(json.dumps(asked))
+    if outcome.result.is_error and isinstance(asked := metadata.get("approval"), Mapping):
+        with suppress(ValueError):  # The author's own metadata may hold something else there.
+            metadata["approval"] = ApprovalRequest.from_json(json.dumps(asked))
     return changed(outcome.result, metadata=metadata)
 
 

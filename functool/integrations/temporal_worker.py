@@ -28,6 +28,7 @@ from functool.integrations.temporal_outcome import (
     unknown_outcome,
 )
 from functool.layers.journal import Journal
+from functool.layers.journal_replay import pauses
 from functool.layers.passing import passing
 
 MakeContext = Callable[[ToolCall], "Context[Any] | Awaitable[Context[Any]]"]
@@ -89,7 +90,7 @@ def _interrupted(tool: Tool, request: Request, journal: Journal | None) -> Outco
         return None
     if journal is not None and any(
         (entry.tool, entry.call_id) == (tool.name, request["id"])
-        for entry in journal.calls(run=request["run"])
+        for entry in journal.calls_of(request["run"], request["id"])
     ):
         return None
     return unknown_outcome(request, info.scheduled_time.isoformat(timespec="seconds"))
@@ -143,7 +144,7 @@ async def _run(
         except asyncio.CancelledError:
             _raise_unless_asked()
             raise
-    if isinstance(result, ToolResult) and "approval" in result.metadata:
+    if isinstance(result, ToolResult) and pauses(result):
         return outcome_for(request, "refused", result)
     if not body.began:
         return outcome_for(request, "refused", result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 from functool import (
@@ -14,6 +15,7 @@ from functool import (
     ImageContent,
     TextContent,
     Tool,
+    ToolCall,
     ToolResult,
     WrapperTool,
 )
@@ -27,6 +29,19 @@ def levels(tool: Tool) -> Iterator[Tool]:
     while isinstance(tool, WrapperTool):
         tool = tool.tool
         yield tool
+
+
+def reached(tool: Tool, call: ToolCall) -> Iterator[tuple[Tool, ToolCall]]:
+    """Yield a tool and its call, and those that it leads to, as `call_tool` of a catalogue does.
+
+    Raises:
+        ToolError: The call does not lead to another tool as it should.
+    """
+    yield tool, call
+    for level in levels(tool):
+        find = getattr(level, "reached", None)
+        if find is not None:
+            yield from reached(*find(replace(call, arguments=tool.bind(call.arguments).arguments)))
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:

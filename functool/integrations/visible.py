@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections.abc import Iterable, Mapping
 from itertools import filterfalse
 from typing import Any
 
@@ -61,6 +62,19 @@ def arguments_text(arguments: Any, indent: int | None = 2) -> str:
     All other characters are written out, so that none hides another or changes the order.
     """
     return json.dumps(arguments, indent=indent).replace("\x7f", "\\u007f")
+
+
+def sources_text(sources: Mapping[str, Iterable[str]]) -> str:
+    """Return a line for each argument that came from an untrusted source, or an empty text.
+
+    `sources` maps the places of the values, as JSON pointers, to their sources.
+    """
+    lines = []
+    for place, names in sources.items():
+        # A line end in a name would begin a line that looks like one of ours.
+        where = arguments_text(place)[1:-1] or "the arguments"
+        lines.append(f"\n{where} came from {', '.join(names)}, which may hold text of strangers")
+    return visible("".join(lines))
 
 
 def _without_hidden(text: str) -> str:

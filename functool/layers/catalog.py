@@ -36,10 +36,15 @@ from functool import (
 )
 from functool.binding.watch import Watch
 from functool.executors import in_thread, inline
+from functool.guardrails.sources import SHOWS_OTHERS
+from functool.layers.some_tools import for_tool
 from functool.layers.words import CANDIDATES, FIELDS, WordIndex
 from functool.schema.json_schema import walk
 
 Rank: TypeAlias = Callable[[str, int], Iterable[tuple[str, float]]]
+Reached: TypeAlias = tuple[Tool, ToolCall]
+"""A tool that `call_tool` calls, and its call."""
+
 T = TypeVar("T", bound="CallTool")
 
 SEARCH = "search_tools"
@@ -229,6 +234,8 @@ class Catalog:
             matches = self._search(query, limit, context, _runs_beside if fixed else _any)
             names = context.state.setdefault(FOUND, [])
             names += [m.tool.name for m in matches if m.tool.name not in names]
+            if any(match.tool.settings.untrusted for match in matches):
+                context.notes[SHOWS_OTHERS] = True
             if not matches:
                 return ToolResult(
                     output=ToolResult.of("No tool fits. Try other words.").output, value=[]
@@ -275,6 +282,7 @@ class CallTool(WrapperTool):
         self._tools = tools
         self._catalog = catalog
         self._funcs: tuple[Any, ...] = ()
+        self._wrapped: dict[str, Tool] = {}
 
     @property
     def requires_approval(self) -> bool:
@@ -288,30 +296,40 @@ class CallTool(WrapperTool):
     def around(self: T, func: Any) -> T:
         """Return a copy that wraps `func` around the bodies of the tools that it calls."""
         twin = super().around(func)
-        twin._funcs = (*self._funcs, func)
+        twin._funcs, twin._wrapped = (*self._funcs, func), {}
         return twin
 
-    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Run the named tool with its own checks and guardrails."""
+    def reached(self, call: ToolCall, context: Context[Any] | None = None) -> Reached:
+        """Return the tool that a call names, and the call of that tool.
+
+        Raises:
+            ArgumentError: The arguments are not those of `call_tool`.
+            UnknownToolError: There is no such tool.
+        """
         given = self.bind(call.arguments).arguments
         name = given["name"]
         if name not in self._tools:
             close = self._catalog.search(name, 3, context)
             raise UnknownToolError(name, [m.tool.name for m in close if m.tool.name in self._tools])
-        tool = self._tools[name]
-        if not tool.is_enabled(context):
-            raise ToolDisabledError.of(name)
-        for func in self._funcs:
-            tool = tool.around(func)
-        return await tool.invoke(
-            replace(
-                call,
-                name=name,
-                arguments=_as_sent(call.arguments, given.get("arguments")),
-                metadata=_inner_metadata(call.metadata),
-            ),
-            context,
+        inner = replace(
+            call,
+            name=name,
+            arguments=_as_sent(call.arguments, given.get("arguments")),
+            metadata=_inner_metadata(call.metadata),
         )
+        return self._tools[name], inner
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Run the named tool with its own checks and guardrails."""
+        tool, inner = self.reached(call, context)
+        if not tool.is_enabled(context):
+            raise ToolDisabledError.of(tool.name)
+        if self._funcs and tool.name not in self._wrapped:
+            wrapped = tool
+            for func in self._funcs:
+                wrapped = wrapped.around(for_tool(func, wrapped))
+            self._wrapped[tool.name] = wrapped
+        return await self._wrapped.get(tool.name, tool).invoke(inner, context)
 
 
 def _listed(tools: Tool | Iterable[Tool]) -> list[Tool]:

@@ -33,10 +33,10 @@ from functool.layers.journal_errors import (
 from functool.layers.journal_lines import Recording
 from functool.layers.journal_once import Keep, Once, entry_of, idempotency_key, is_utf8
 from functool.layers.journal_record import outcome_of, text_of
-from functool.layers.journal_replay import Replay, tool_from
+from functool.layers.journal_replay import Around, Replay, tool_from
 from functool.layers.journal_store import Row, Store, retry_while_busy
 from functool.layers.journal_times import iso, when
-from functool.layers.some_tools import OneTool, each
+from functool.layers.some_tools import OneTool, around_each
 
 __all__ = [
     "Journal",
@@ -107,7 +107,8 @@ class Journal:
         """Return the tools, changed so that each call takes effect at most once in a run.
 
         A tool gives a tool, a toolset gives a toolset. A call is identified by the run, its tool
-        and its id. Each call needs an id, and two calls with different arguments need two ids.
+        and its id. Each call needs an id, and two calls with different arguments need two ids. What
+        `call_tool` of a catalogue calls is recorded under the name of the tool that it calls.
 
         Args:
             tools: A tool, several, or a toolset.
@@ -118,7 +119,7 @@ class Journal:
             DefinitionError: The run is empty or not a string, or something is not a tool.
         """
         _check_run(run)
-        return each(tools, lambda tool: tool.around(self._once.around(tool, run)))
+        return around_each(tools, lambda tool: self._once.around(tool, run))
 
     async def note(
         self, run: str, name: str, note_id: str, data: Mapping[str, Any]
@@ -174,11 +175,12 @@ class Journal:
             tools = Toolset(map(tool_from, self._store.definitions(run).values()))
         replay = Replay([entry_of(row) for row in rows])
 
-        def replayed(tool: Tool) -> Tool:
+        def replayed(tool: Tool) -> Around:
             otherwise = None if strict else self._once.around(tool, run, appending=True)
-            return tool.around(replay.around(tool, otherwise))
+            return replay.around(tool, otherwise)
 
-        return each(tools, replayed)
+        replaying: Toolset = around_each(tools, replayed)
+        return replaying
 
     def calls(self, *, run: str | None = None, state: State | None = None) -> list[JournalEntry]:
         """Return the recorded calls of one run or of all runs, in order.
@@ -195,6 +197,14 @@ class Journal:
             raise ValueError(f"state must be started, done or unknown, not {state!r}")
         entries = [self._shown(row) for row in self._store.rows(run)]
         return [entry for entry in entries if state in (None, entry.state)]
+
+    def calls_of(self, run: str, call_id: str) -> list[JournalEntry]:
+        """Return the recorded calls with one id, and those inside of them, in order.
+
+        The id of a call inside of another begins with the other's id and a slash. This reads only
+        these calls of the run.
+        """
+        return [self._shown(row) for row in self._store.rows(run, call_id)]
 
     def settle(self, key: str, result: ToolResult) -> None:
         """Record the result of an unknown call, after somebody has found it out.

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from functool import ApprovalRequired, Context, Tool, ToolCall, ToolResult
+from functool.call import changed, metadata_of
 from functool.layers.journal_errors import (
     JournalConflict,
     JournalError,
@@ -38,7 +39,7 @@ from functool.layers.journal_replay import (
     pauses,
     stored_answer,
 )
-from functool.layers.journal_store import Row, Store
+from functool.layers.journal_store import Row, Store, retry_while_busy
 
 BUSY_SECONDS = 30.0
 """How many seconds a call tries to write while other processes are writing."""
@@ -59,7 +60,8 @@ class Once:
     def __init__(self, store: Store, keep: Keep | None) -> None:
         self._store = store
         self._keep = keep
-        self._leases = Leases(store.renew)
+        # A lease that is not renewed in time makes a running call unknown.
+        self._leases = Leases(lambda held, end: retry_while_busy(lambda: store.renew(held, end)))
 
     def around(self, tool: Tool, run: str, *, appending: bool = False) -> Around:
         """Return the function that wraps the body of one tool.
@@ -243,6 +245,10 @@ class Once:
             kept = await kept if inspect.isawaitable(kept) else kept
             if not isinstance(kept, ToolResult):
                 raise TypeError(f"keep must return a ToolResult, not {type(kept).__name__}")
+            if labels := metadata_of(result).get("sources"):  # `keep` may return a new result.
+                known = metadata_of(kept)
+                new = [*dict.fromkeys((*labels, *known.get("sources", ())))]
+                kept = changed(kept, metadata={**known, "sources": new})
             return text_of(kept, raised if kept.is_error else "")
         except Exception:  # The body has run, so the journal must record that it ended.
             logger.error("a result could not be stored, only that there was one", exc_info=True)

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
-from functool import Context, SchemaTool, Tool, ToolCall, ToolResult
+from functool import ApprovalRequest, Context, SchemaTool, Tool, ToolCall, ToolResult
+from functool.call import metadata_of
 from functool.layers.journal_errors import NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
@@ -189,5 +190,8 @@ def note(context: Context[Any], mark: Mapping[str, Any]) -> None:
 
 
 def pauses(result: ToolResult) -> bool:
-    """Whether a result only says that the call waits for a person's approval."""
-    return isinstance(result.metadata, Mapping) and "approval" in result.metadata
+    """Whether a result only says that the call waits for a person's approval.
+
+    The metadata is the author's as well, and may hold something else under the same key.
+    """
+    return result.is_error and isinstance(metadata_of(result).get("approval"), ApprovalRequest)

@@ -242,9 +242,18 @@ class Store:
         return dict(found.fetchall())
 
     @_on_own_connection
-    def rows(self, connection: sqlite3.Connection, run: str | None = None) -> list[Row]:
-        """Return the calls of a run, or all calls, in the order in which they first began."""
+    def rows(
+        self, connection: sqlite3.Connection, run: str | None = None, call_id: str | None = None
+    ) -> list[Row]:
+        """Return the calls of a run, or all calls, in the order in which they first began.
+
+        With `call_id` return only the call with this id and the calls inside of it.
+        """
         where, given = ("", ()) if run is None else (" WHERE run = ?", (run,))
+        if call_id is not None:
+            within = f"{call_id}/"
+            where += " AND (call_id = ? OR substr(call_id, 1, ?) = ?)"
+            given = (*given, call_id, len(within), within)
         found = connection.execute(f"SELECT {_COLUMNS} FROM calls{where} ORDER BY rowid", given)
         return [Row._make(row) for row in found.fetchall()]
 

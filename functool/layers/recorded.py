@@ -33,7 +33,7 @@ from functool.layers.journal_replay import (
     definition_of,
     pauses,
 )
-from functool.layers.some_tools import each
+from functool.layers.some_tools import around_each, each
 
 Use = Callable[[Any], Any]
 
@@ -99,11 +99,11 @@ def _recording(new: Recording) -> Use:
     numbers = itertools.count(1)
 
     def use(tools: Any) -> Any:
-        def change(tool: Tool) -> Tool:
+        def noting(tool: Tool) -> Around:
             new.definitions[tool.name] = definition_of(tool).form
-            return tool.around(_noting(tool.name, new.entries, numbers))
+            return _noting(tool.name, new.entries, numbers)
 
-        return each(tools, change)
+        return around_each(tools, noting)
 
     return use
 
@@ -139,11 +139,11 @@ def _replayed(known: Recording, path: Path, ignore: Collection[str]) -> Use:
     replay = Replay(known.entries, ignore)
 
     def use(tools: Any) -> Any:
-        def change(tool: Tool) -> Tool:
+        def checked(tool: Tool) -> Tool:
             _refuse_changed(tool, known.definitions.get(tool.name), path)
-            return tool.around(replay.around(tool))
+            return tool
 
-        return each(tools, change)
+        return around_each(each(tools, checked), replay.around)
 
     return use
 

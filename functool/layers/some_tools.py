@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeAlias, TypeVar, overload
 
 from functool import Tool, Toolset
@@ -58,3 +59,26 @@ def each(tools: Any, change: Callable[[Any], Any]) -> Any:
         return Toolset(map(change, tools.values()), max_concurrency=tools.max_concurrency)
     changed = [change(tool) for tool in as_list(tools)]
     return tuple(changed) if type(tools) is tuple else changed
+
+
+def around_each(tools: Any, make: Callable[[Tool], Any]) -> Any:
+    """Return the tools, each with `make(tool)` around its body. The kind of `tools` stays the same.
+
+    A tool that runs the bodies of others, such as `call_tool`, gets `make(other)` around each.
+
+    Raises:
+        DefinitionError: Something is not a tool, or two tools have the same name.
+    """
+    return each(tools, lambda tool: tool.around(_made_for(make, tool)))
+
+
+def for_tool(func: Any, tool: Tool) -> Any:
+    """Return the function around a body for a tool that another tool calls."""
+    make = getattr(func, "for_tool", None)
+    return func if make is None else make(tool)
+
+
+def _made_for(make: Callable[[Tool], Any], tool: Tool) -> Any:
+    made: Any = partial(make(tool))
+    made.for_tool = partial(_made_for, make)
+    return made

@@ -158,7 +158,9 @@ def _answering(path: str, answer: Callable[[Mapping[str, Any]], Any]) -> Route:
 
     async def respond(request: Request) -> Response:
         sent = await _sent(request)
-        return JSONResponse(await in_thread(answer, sent), headers=HEADERS)
+        # With escapes, because a name in a schema may have a lone surrogate, which UTF-8 has not.
+        text = json.dumps(await in_thread(answer, sent), allow_nan=False)
+        return Response(text, media_type="application/json", headers=HEADERS)
 
     return Route(path, respond, methods=["POST"])
 

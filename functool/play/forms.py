@@ -7,7 +7,9 @@ and expands references without end. Others may have written the schema, so it ge
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 DEPTH = 7
@@ -15,6 +17,12 @@ DEPTH = 7
 
 PARTS = 1_500
 """How many parts a form has at most."""
+
+MOST = 10_000
+"""How long a default may be, in characters, and how many choices are looked at."""
+
+CHOICES = 500
+"""How many choices a field has at most. Ten choices count as one more part."""
 
 TEXT = 600
 """How many characters of a title or description a form shows."""
@@ -60,11 +68,15 @@ class _Copy:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._left = PARTS
+        # Many parts may refer to one schema, and have one default. The root keeps them, so an id
+        # stays unique.
+        self._targets: dict[str, Mapping[str, Any] | None] = {}
+        self._fitting: dict[int, bool] = {}
 
     def part(self, given: Any, name: str, depth: int) -> dict[str, Any]:
         self._left -= 1
-        schema = self._resolved(given)
-        if depth <= 0 or self._left < 0 or schema is None:
+        schema = self._resolved(given) if depth > 0 and self._left >= 0 else None
+        if schema is None:
             advice = {"description": "Write this value as JSON beside the form."}
             mark = {"type": "string", "readOnly": True, "options": {"functool": "json"}}
             return {**_texts(advice, name), **mark}
@@ -75,7 +87,7 @@ class _Copy:
         if known:
             made["type"] = known[0] if len(known) == 1 else known
         for key, kind in _COPIED.items():
-            if isinstance(schema.get(key), kind):  # type: ignore[arg-type]
+            if isinstance(schema.get(key), kind) and _is_json(schema[key]):  # type: ignore[arg-type]
                 made[key] = schema[key]
         self._values(schema, made)
         self._children(schema, made, depth - 1)
@@ -86,10 +98,12 @@ class _Copy:
         choices = schema["enum"] if isinstance(schema.get("enum"), list) else []
         if "const" in schema:
             choices = [schema["const"]]
-        if plain := [each for each in choices if isinstance(each, (str, int, float, bool))]:
-            made["enum"] = plain[:500]
+        scalars = (each for each in choices[:MOST] if isinstance(each, (str, int, float, bool)))
+        if plain := [*islice(filter(_is_json, scalars), CHOICES)]:
+            self._left -= len(plain) // 10
+            made["enum"] = plain
             made["options"] = {"enum_titles": [_text(str(each), 80) for each in made["enum"]]}
-        if "default" in schema and len(str(schema["default"])) <= 10_000:
+        if "default" in schema and self._fits(schema["default"]):
             made["default"] = schema["default"]
         says = schema.get("contentEncoding") or schema.get("format")
         if isinstance(says, str) and says in _FORMATS:
@@ -98,6 +112,12 @@ class _Copy:
             made["options"] = {"functool": _FILES[says]}
         if made.get("type") == "string" and not {"enum", "format"} & made.keys():
             made["format"] = "textarea"  # An input of one line would remove line breaks.
+
+    def _fits(self, default: Any) -> bool:
+        """Whether a form can hold a default. Many parts may share one, so it is read once."""
+        if id(default) not in self._fitting:
+            self._fitting[id(default)] = _is_json(default)
+        return self._fitting[id(default)]
 
     def _children(self, schema: Mapping[str, Any], made: dict[str, Any], depth: int) -> None:
         properties = schema.get("properties")
@@ -142,25 +162,38 @@ class _Copy:
 
         `seen` is how many references have led here.
         """
-        while isinstance(given, Mapping) and isinstance(given.get("$ref"), str):
-            target: Any = self._root
-            seen += 1
-            if not given["$ref"].startswith("#") or seen > 20:
-                return None
-            for word in given["$ref"][1:].strip("/").split("/") if given["$ref"] != "#" else ():
-                word = word.replace("~1", "/").replace("~0", "~")
-                target = target.get(word) if isinstance(target, Mapping) else None
-            beside = {key: given[key] for key in ("description", "default") if key in given}
-            given = {**target, **beside} if isinstance(target, Mapping) else None
         if given is True:
             return {}
         if not isinstance(given, Mapping):
             return None
+        if isinstance(given.get("$ref"), str):
+            target = self._target(given["$ref"], seen + 1)
+            beside = {key: given[key] for key in ("description", "default") if key in given}
+            return {**target, **beside} if target is not None and beside else target
         if isinstance(given.get("allOf"), list) and len(given["allOf"]) == 1:
             rest = {key: value for key, value in given.items() if key != "allOf"}
             inner = self._resolved(given["allOf"][0], seen)
             return None if inner is None else {**inner, **rest}
         return given
+
+    def _target(self, reference: str, seen: int) -> Mapping[str, Any] | None:
+        """Return what a reference means. It is looked up once."""
+        if reference not in self._targets:
+            self._targets[reference] = None  # While it is looked up: a circle has no meaning.
+            target: Any = self._root if reference.startswith("#") and seen <= 20 else None
+            for word in reference[1:].strip("/").split("/") if reference != "#" else ():
+                word = word.replace("~1", "/").replace("~0", "~")
+                target = target.get(word) if isinstance(target, Mapping) else None
+            self._targets[reference] = self._resolved(target, seen)
+        return self._targets[reference]
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value is JSON of at most 10,000 characters, without NaN and infinite numbers."""
+    try:
+        return len(json.dumps(value, ensure_ascii=False, allow_nan=False)) <= 10_000
+    except (TypeError, ValueError, RecursionError):
+        return False
 
 
 def _texts(schema: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -34,9 +34,7 @@ def run_kind(func: Any) -> str:
     func = body_of(func)
     if inspect.isasyncgenfunction(func):
         return "async generator"
-    if inspect.iscoroutinefunction(func):
-        return "coroutine"
-    return "function"
+    return "coroutine" if inspect.iscoroutinefunction(func) else "function"
 
 
 def takes(func: Any, count: int) -> bool:

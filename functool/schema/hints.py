@@ -120,6 +120,4 @@ def _as_text(annotation: Any) -> Any:
         return str
     origin, inner = get_origin(annotation), get_args(annotation)
     made = tuple(map(_as_text, inner))
-    if made == inner:
-        return annotation
-    return (Union if origin is UnionType else origin)[made]
+    return annotation if made == inner else (Union if origin is UnionType else origin)[made]

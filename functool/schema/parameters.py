@@ -51,8 +51,10 @@ class Parameter:
         """
         with suppress(Exception):
             if self.default is not EMPTY and self.factory is None:
-                plain = to_json(to_jsonable_python(self.default))
-                return from_json(plain, allow_inf_nan=False)
+                plain = to_jsonable_python(self.default)
+                if isinstance(self.default, (set, frozenset)):  # Each process has its own order.
+                    plain.sort(key=to_json)
+                return from_json(to_json(plain), allow_inf_nan=False)
         return EMPTY
 
 

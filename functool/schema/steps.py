@@ -145,8 +145,8 @@ def decode_union(
                     return plain
             # No member fits. Decode by the tag, so that validation finds only the actual mistake.
             for i in likely:
-                step, tag = forms[i].decode, tags[i]
-                if step and tag and isinstance(value, dict) and tag.items() <= value.items():
+                step, tag = forms[i].decode, tags[i].items()
+                if step and tag and isinstance(value, dict) and tag <= value.items():
                     memo[key] = (step(value, memo), value)
                     break
     return memo[key][0]

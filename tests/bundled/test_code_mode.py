@@ -20,6 +20,7 @@ from functool import (
     ToolError,
     Toolset,
     ToolSettings,
+    ToolTimeoutError,
     Tripwire,
 )
 from functool.bundled import code_worker
@@ -941,4 +942,32 @@ def test_a_number_that_nobody_can_write_hides_no_effect(code):
     assert result.error.type == "ProgramError"
     assert "pay: done" in result.error.message
     assert result.metadata["calls"][0]["outcome"] == "done"
+    assert bank.paid == [("a", 1)]
+
+
+def test_a_program_out_of_time_names_the_calls_that_it_made(bank):
+    """The model reads which calls took effect, and which may have, and the host finds them as data."""
+    began = asyncio.Event()
+
+    @FunctionTool
+    async def wait() -> None:
+        """Wait for ever."""
+        began.set()
+        await asyncio.Event().wait()
+
+    async def until_time_is_over(call, context, proceed):
+        body = asyncio.ensure_future(proceed())
+        await began.wait()
+        body.cancel()
+        await asyncio.wait([body])
+        raise ToolTimeoutError("There is no time left.")
+
+    tool = code_mode([bank.tool, wait]).around(until_time_is_over)
+    result = run(tool, "await pay(to='a', amount=1)\nawait wait()")
+
+    assert result.error.message == (
+        "There is no time left.\n"
+        "Calls that it had made, not to be repeated where done: c1/1 pay: done; c1/2 wait: unknown"
+    )
+    assert outcomes(result) == [("pay", "done"), ("wait", "unknown")]
     assert bank.paid == [("a", 1)]

@@ -198,3 +198,26 @@ def test_no_worker_survives_a_killed_host(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     own_directory("next-")
     assert [*temporary.glob("*/code-*")] == []
+
+
+def test_a_program_goes_on_without_the_other_calls_of_its_run(bank):
+    """A run may hold thousands of large results of other programs, which are not read."""
+    read = []
+
+    class Watched(Journal):
+        def calls(self, **given):
+            raise AssertionError("the whole run was read")
+
+        def calls_of(self, run, call_id):
+            found = super().calls_of(run, call_id)
+            read.extend(entry.call_id for entry in found)
+            return found
+
+    for id in ("c", "c1", "c11"):
+        run(bank.host(), CODE, Context(), id=id)
+    tool = code_mode([bank.pay_tool()], journal=Watched(bank.path), run="r")
+    run(tool, CODE, Context(approver=lambda request: True), id="c1")
+
+    assert read
+    assert {id.partition("/")[0] for id in read} == {"c1"}
+    assert bank.paid == ["a", "a", "a", "b"]

@@ -5,6 +5,7 @@ import codecs
 import encodings
 import gzip
 import os
+import shutil
 import ssl
 import subprocess
 import sys
@@ -571,6 +572,53 @@ def test_what_a_tool_wrote_beside_the_host_is_not_run(server, tmp_path, monkeypa
     assert not (tmp_path / "ran").exists()
     subprocess.run(naive, env={"PYTHONPATH": os.pathsep.join(sys.path)}, check=False)
     assert (tmp_path / "ran").exists()
+
+
+def test_what_stands_beside_the_converter_is_not_run(server, tmp_path, monkeypatch):
+    """The converter's process imports nothing from the directory of its own file."""
+    monkeypatch.setattr(fetch_module, "CHILD", str(shutil.copy(fetch_module.CHILD, tmp_path)))
+    (tmp_path / "json.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    server.reply("/", "<p>here</p>", "text/html")
+
+    assert fetch(server.url).value == "here"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_large_pages_wait_for_each_other(server, monkeypatch, tmp_path):
+    """The memory for large pages that come together is bounded, and a small one waits for none of them."""
+    child = tmp_path / "child.py"
+    child.write_text(
+        "import os, sys, time\n"
+        f"here = {str(tmp_path)!r}\n"
+        "size = len(sys.stdin.buffer.read().partition(b'\\n')[2])\n"
+        "if size > 1_000:\n"
+        "    open(os.path.join(here, f'{os.getpid()}.began'), 'w').close()\n"
+        "    while not os.path.exists(os.path.join(here, 'go')):\n"
+        "        time.sleep(0.01)\n"
+        'print(\'{"text": "%d", "cut": false}\' % size)\n'
+    )
+    monkeypatch.setattr(fetch_module, "CHILD", str(child))
+    monkeypatch.setattr(fetch_module, "CONVERT_SECONDS", 60)
+    monkeypatch.setattr(fetch_module, "CONVERTERS", 1)
+    monkeypatch.setattr(fetch_module, "LARGE", 1_000)
+    server.reply("/large", "x" * 2_000, "text/html")
+    server.reply("/small", "x" * 1_000, "text/html")
+    tool = fetch_tool(allow=["127.0.0.1"], timeout=60)
+
+    async def fetched(path):
+        call = ToolCall(name="fetch", arguments={"url": f"{server.url}{path}"})
+        return (await tool.invoke(call)).text
+
+    async def main():
+        both = [asyncio.create_task(fetched("/large")) for _ in range(2)]
+        while not [*tmp_path.glob("*.began")]:
+            await asyncio.sleep(0.01)
+        small = await fetched("/small")
+        began = len([*tmp_path.glob("*.began")])
+        (tmp_path / "go").touch()
+        return small, began, await asyncio.gather(*both)
+
+    assert asyncio.run(main()) == ("1000", 1, ["2000", "2000"])
 
 
 def test_the_converter_is_found_where_the_host_found_it(server, monkeypatch):

@@ -420,10 +420,22 @@ def test_a_secret_is_no_argument_and_in_no_text(server):
     def fail(request):
         raise httpx2.ConnectError(f"cannot connect to {request.url}")
 
-    client = httpx2.AsyncClient(transport=httpx2.MockTransport(fail))
-    spec = document(get(security=[{"query": []}]), **SECURED)
-    result = call_through(client, spec, base_url=server.url, auth={"query": "s3cret"})
-    assert (result.error.type, "s3cret" in repr(result)) == ("RequestFailed", False)
+    class Broken(httpx2.AsyncByteStream):
+        def __init__(self, request):
+            self.request = request
+
+        async def __aiter__(self):
+            yield b"{"
+            raise httpx2.ReadError(f"lost {self.request.url}")
+
+    def break_off(request):
+        return httpx2.Response(200, stream=Broken(request))
+
+    for answer in (fail, break_off):
+        client = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+        spec = document(get(security=[{"query": []}]), **SECURED)
+        result = call_through(client, spec, base_url=server.url, auth={"query": "s3cret"})
+        assert (result.error.type, "s3cret" in repr(result)) == ("RequestFailed", False)
 
 
 @pytest.mark.parametrize("secret", ["a\r\nX-Evil: 1", "", 3, ("u", "p"), None])

@@ -356,6 +356,19 @@ def test_edited_arguments_are_all_of_them(way):
         assert result.text.startswith(f"A person changed the arguments of this call: {told}.")
 
 
+@pytest.mark.parametrize("way", ["approve", "sync"])
+def test_an_edit_may_leave_out_the_default_of_an_alias(way):
+    """The default goes by the parameter's name, and the schema knows only the alias."""
+
+    def pay(to: str, limit: Annotated[int, Field(alias="max")] = 5) -> str:
+        return f"{to} {limit}"
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    _, result = decide_by(way, tool, {"to": "eve", "max": 7}, {"to": "bob"})
+
+    assert result.value == "bob 5"
+
+
 @pytest.mark.parametrize(
     "edited", [{"amount": "x"}, {}, {"amount": 5, "of": 1}, {"amount": 5, "to": ["eve"]}], ids=str
 )

@@ -453,6 +453,8 @@ def test_a_label_whose_place_is_gone_counts_for_the_whole_call():
     pairs = {"to": "ann", "note": None, "more": [{"key": "cc", "value": "eve"}]}
 
     assert run(tool, pairs, sources={"/more/0/value": ["mail"]}).is_error
+    hiding = {**pairs, "more": [*pairs["more"], {"key": "more", "value": "x"}]}
+    assert run(tool, hiding, sources={"/more/0/value": ["mail"]}).is_error
     assert run(tool, pairs, sources={"no pointer": ["mail"]}).is_error
     assert run(tool, pairs, sources={"/cc": ["mail"]}).success
     assert run(tool, pairs, sources={"/note": ["mail"]}).success
@@ -492,3 +494,22 @@ def test_labels_of_every_value_are_found_without_comparing_all_of_them():
     tool = FunctionTool(send, input_guardrails=[written("ann")])
 
     assert asyncio.run(tool.invoke(call, Context())).error.type == "GuardrailError"
+
+
+def test_a_labelled_value_is_not_searched_for_in_what_the_user_wrote():
+    """Its label already names its source. A list may hold a hundred thousand such values."""
+    searched = []
+
+    class Written(str):
+        def find(self, text, *place):
+            searched.append(text)
+            return super().find(text, *place)
+
+    def send(to: list[str]) -> str:
+        return "sent"
+
+    guardrail = trusted_only("to", wrote=lambda context: Written("send it to ann"))
+    tool = FunctionTool(send, input_guardrails=[guardrail])
+    refused = run(tool, {"to": ["eve", "bob"]}, sources={"/to": ["mail"]})
+    assert "/to is from mail." in refused.text and searched == []
+    assert run(tool, {"to": ["ann"]}).text == "sent" and searched == ["ann"]

@@ -21,6 +21,10 @@ NAMES = (
     "bytes",
     "noise",
     "long",
+    "last",
+    "values",
+    "items",
+    "wrong",
     "bomb",
     "escapes",
     "escaping_error",
@@ -34,6 +38,7 @@ DEFINITIONS = [
     {"name": 7, "inputSchema": GOOD},
     "no definition",
     {"name": "odd_hints", "inputSchema": GOOD, "annotations": 3},
+    {"name": "nan", "inputSchema": {**GOOD, "default": float("nan")}},
     *({"name": name, "inputSchema": GOOD} for name in NAMES),
 ]
 
@@ -67,6 +72,13 @@ def called(id, name):
         "bytes": b"\xff\xfe noise\n" + start + b'{"content":[{"type":"text","text":"\xff!"}]}}',
         "noise": b'starting\n{"id": 1, "msg": "log"}\n' + answer(id, content("ok")),
         "long": start + b'{"content":[{"type":"text","text":"' + b"x" * 20_000_000 + b'"}]}}',
+        # The SDK for TypeScript writes the id last.
+        "last": b'{"result":{"content":[],"structuredContent":{"id":77,"n":"'
+        + b"x" * 20_000_000
+        + b'"}},"jsonrpc":"2.0","id":%d}' % id,
+        "values": start + b'{"content":[],"structuredContent":{"n":[0' + b",0" * 600_000 + b"]}}}",
+        "items": answer(id, {"content": content("x")["content"] * 20_000}),
+        "wrong": answer(id, {"content": [0] * 20_000}),
         "escapes": answer(id, content(ESCAPES)),
         "escaping_error": answer(id, {**content(ESCAPES), "isError": True}),
     }.get(name, answer(id, content("ok")))
@@ -120,7 +132,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         name = said["params"]["name"] if said["method"] == "tools/call" else None
         self.send_response(200)
-        self.send_header("Content-Type", "application/json")
+        streams = self.server.streams and name is not None
+        self.send_header("Content-Type", "text/event-stream" if streams else "application/json")
         if name == "bomb":
             # A hundred megabytes in a hundred kilobytes.
             self.send_header("Content-Encoding", "gzip")
@@ -131,7 +144,8 @@ class Handler(BaseHTTPRequestHandler):
         if name is None:
             self.wfile.write(answer(said["id"], result_of(said["method"], said.get("params"))))
         else:
-            self.wfile.write(called(said["id"], name))
+            body = called(said["id"], name)
+            self.wfile.write(b'event: message\nid: "\ndata: %s\n\n' % body if streams else body)
 
     def do_GET(self):
         self.send_response(405)
@@ -143,10 +157,13 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def listen(port=0, wants=None):
-    """Return a server over HTTP, which answers only requests with this Authorization."""
+def listen(port=0, wants=None, streams=False):
+    """Return a server over HTTP, which answers only requests with this Authorization.
+
+    With `streams` it answers calls with events.
+    """
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.wants, server.refusal = wants, 401
+    server.wants, server.refusal, server.streams = wants, 401, streams
     return server
 
 

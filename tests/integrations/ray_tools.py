@@ -74,6 +74,11 @@ async def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
+@FunctionTool
+async def order() -> ToolResult:
+    return ToolResult.of("ordered", metadata={"approval": {"by": "Bo"}})
+
+
 def only_on_a_worker(call, context):
     """Trip, and refuse, where this is no process of the test's own."""
     if os.environ.get("RAY_TOOLS_HOST"):

@@ -17,6 +17,7 @@ from functool import (
 from functool.approval import Grant, definition_of
 from functool.guardrails import require_approval
 from functool.integrations._agents import as_it_was, asker, decide, relayed
+from functool.layers.catalog import Catalog
 from tests.integrations.odd_tools import paying
 
 
@@ -130,6 +131,39 @@ def test_what_a_person_saw_is_what_runs(shown, agreed):
             answer(request_of(pay, call))
     with pytest.raises(ApprovalRequired):
         answer(request_of(pay, replace(call, id="another")))
+
+
+def test_without_a_request_a_person_saw_what_the_model_wrote():
+    """An agreement without the request that was shown counts for the arguments of the call, not for changed ones."""
+    pay = paying([])
+    call = ToolCall(name="pay", arguments='{"amount": 7}', id="c1")
+    answer = relayed(pay, call, Context()).approver
+
+    assert answer(request_of(pay, replace(call, arguments={"amount": 7}))).approved
+    with pytest.raises(ApprovalRequired):
+        answer(request_of(pay, replace(call, arguments={"amount": 8})))
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_an_edit_of_a_call_of_call_tool(bound):
+    """The edited arguments are those of the tool behind it; an edit that names another tool agrees to nothing."""
+    paid = []
+    call_tool = WrapperTool(Catalog([paying(paid), paying([], name="waste")]).fixed()["call_tool"])
+    arguments = {"name": "pay", "arguments": {"amount": 7}}
+    call = ToolCall(name="call_tool", arguments=arguments, id="c1")
+    shown = asyncio.run(call_tool.invoke(call)).metadata["approval"] if bound else None
+
+    def answer(edited):
+        return asyncio.run(
+            call_tool.invoke(call, relayed(call_tool, call, Context(), shown, edited))
+        )
+
+    other = {"name": "waste", "arguments": {"amount": 7}}
+    assert [answer(edit).is_error for edit in (other, {"name": "x"}, {})] == [True] * 3
+    assert paid == []
+    assert answer({"name": "pay", "arguments": {"amount": 3}}).text.endswith("paid 3")
+    assert answer(None).text == "paid 7"
+    assert paid == [3, 7]
 
 
 def test_both_levels_of_a_wrapped_tool_take_one_agreement():

@@ -598,6 +598,30 @@ def test_structured_content_is_checked(schema, value, fits):
     assert result.value == (value if fits else None)
 
 
+LINES = {"type": "array", "items": {"type": "string"}}
+
+
+def test_a_large_answer_fits_its_schema():
+    """Structured content of more than the limit of arguments is checked, because an answer may have more."""
+    sent = answer("t", structured_content={"lines": ["x" * 100_000] * 20})
+    promised = {"type": "object", "properties": {"lines": LINES}}
+
+    assert call(answering(sent, output_schema=promised), "echo").value["lines"][19] == "x" * 100_000
+
+
+def test_an_answer_that_cannot_be_checked_is_no_broken_promise():
+    """Of content with too many values for the check, the error does not say that it breaks its schema."""
+    sent = answer("t", structured_content={"lines": ["x"] * 200_000})
+    promised = {"type": "object", "properties": {"lines": LINES}}
+    result = call(answering(sent, output_schema=promised), "echo")
+
+    assert result.error.message == (
+        "The server's structured answer has too many or too deeply nested values to check whether"
+        " it fits the schema it promised."
+    )
+    assert result.output == [TextContent(text="t")]
+
+
 def test_promised_content_that_does_not_come_is_an_error():
     """A server that promises structured content and sends text alone broke its promise; one that may say null sent it."""
     missing, null = (

@@ -12,6 +12,9 @@ pytest.importorskip("mcp")
 import mcp_types as types
 from mcp import Client
 
+from functool import FunctionTool, ToolSettings
+from functool.bundled.code_mode import code_mode
+from functool.guardrails import trusted_only
 from functool.integrations import mcp
 from functool.integrations.mcp_contexts import one_client
 from functool.layers.journal import Journal
@@ -109,3 +112,34 @@ def test_with_a_journal_no_session_is_needed(tmp_path: Any) -> None:
     assert value_of(answer) == ["noted a", "paid 7", "paid 8", "noted b"]
     assert office.done == ["a", 7, 8, "b"]
     assert len(office.asked) == 2
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_clients_person_sees_where_a_value_comes_from(mode: str) -> None:
+    """A person who approves what a program sends reads which of it an untrusted tool wrote."""
+    asked: list[str] = []
+
+    @FunctionTool(settings=ToolSettings(untrusted=True, read_only=True))
+    def mail() -> dict[str, str]:
+        """Read a mail."""
+        return {"account": "X1"}
+
+    @FunctionTool(input_guardrails=[trusted_only("to", ask=True)])
+    def send(to: str) -> str:
+        """Send money."""
+        return "sent"
+
+    async def elicit(context: Any, params: Any) -> Any:
+        asked.append(params.message)
+        return types.ElicitResult(action="accept", content={"approve": True})
+
+    async def main() -> Any:
+        server = mcp.server(code_mode([mail, send]))
+        async with Client(server, mode=mode, elicitation_callback=elicit) as client:
+            code = 'found = await mail()\nawait send(to=found.part("account"))'
+            return await client.call_tool("run_code", {"code": code})
+
+    assert not asyncio.run(main()).is_error
+    (message,) = asked
+    assert '"to": "X1"' in message
+    assert message.endswith("\n/to came from mail, which may hold text of strangers")

@@ -1,10 +1,11 @@
 """Servers that break the protocol: one answer, definition or line is lost, and nothing else."""
 
 import asyncio
+import json
 import os
 import sys
 import tracemalloc
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from threading import Thread
 
@@ -12,17 +13,20 @@ import pytest
 
 pytest.importorskip("mcp")
 
+import anyio
 import httpx2
 import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 
 from functool import FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
+from functool.dialects import openai
 from functool.integrations import mcp, mcp_client, mcp_link
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
-from functool.integrations.mcp_transport import MAX_QUESTIONS
+from functool.integrations.mcp_transport import MAX_QUESTIONS, Endpoint
 from tests.integrations import mcp_hostile
 from tests.integrations.mcp_ends import ROOT, brought_in, call, serving, tool
 from tests.integrations.mcp_sample import tools
@@ -33,9 +37,9 @@ LIMIT = 30
 
 
 @contextmanager
-def hostile(wants=None):
+def hostile(wants=None, streams=False):
     """Run the hostile server over HTTP."""
-    server = mcp_hostile.listen(wants=wants)
+    server = mcp_hostile.listen(wants=wants, streams=streams)
     Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield server
@@ -45,9 +49,9 @@ def hostile(wants=None):
 
 
 @contextmanager
-def listening(wants=None):
+def listening(wants=None, streams=False):
     """Run the hostile server over HTTP and give its address."""
-    with hostile(wants) as server:
+    with hostile(wants, streams) as server:
         yield f"http://127.0.0.1:{server.server_port}/mcp"
 
 
@@ -65,7 +69,9 @@ def results(target, *names, **options):
     return during(target, work, **options)
 
 
-@pytest.mark.parametrize("name", ["surrogate", "null", "digits", "long"])
+@pytest.mark.parametrize(
+    "name", ["surrogate", "null", "digits", "long", "last", "values", "items", "wrong"]
+)
 def test_a_malformed_answer_ends_its_call(name):
     """Over stdio an answer that cannot be read is an error of its call at once, and the next works."""
     broken, fine = results(HOSTILE, name, "fine")
@@ -75,14 +81,18 @@ def test_a_malformed_answer_ends_its_call(name):
     assert fine.text == "ok"
 
 
-@pytest.mark.parametrize("name", ["surrogate", "null", "digits", "long", "bomb"])
-def test_a_malformed_answer_over_http(name):
+@pytest.mark.parametrize("streams", [False, True], ids=["body", "events"])
+@pytest.mark.parametrize(
+    "name", ["surrogate", "null", "digits", "long", "values", "items", "wrong", "bomb"]
+)
+def test_a_malformed_answer_over_http(name, streams):
     """Over HTTP too; an answer that is too large, or compressed, is among them."""
-    with listening() as url:
+    with listening(streams=streams) as url:
         broken, fine = results(url, name, "fine")
 
     assert broken.error.type == "MCPError"
-    assert "larger than 16 MiB" in broken.error.message
+    said = "event exceeded" if streams and name == "long" else "larger than 16 MiB"
+    assert said in broken.error.message
     assert fine.text == "ok"
 
 
@@ -117,6 +127,19 @@ def test_definitions_are_counted_before_they_are_judged():
     judged = untrusted.listing({"tools": tools}, "2025-11-25")
 
     assert len(judged["tools"]) == untrusted.MAX_TOOLS + 1
+
+
+def test_a_definition_with_a_long_list_loses_itself_alone():
+    """A definition with thousands of icons is not judged one by one, and is a tool that says so."""
+    schema = {"type": "object"}
+    icons = [{"src": "https://x.example/a.png"}] * 20_000
+    tools = [{"name": "a", "inputSchema": schema}, {"name": "b", "inputSchema": schema}]
+    tools[1]["icons"] = icons
+
+    first, second = untrusted.listing({"tools": tools}, "2025-11-25")["tools"]
+
+    assert first == tools[0]
+    assert second == {"name": "b", "inputSchema": schema, "_meta": {untrusted.UNUSABLE: True}}
 
 
 def test_a_flood_of_questions_is_not_asked():
@@ -165,6 +188,37 @@ def test_requests_are_counted_anew_after_some_time(monkeypatch):
     during(HOSTILE, work, elicit=elicit)
 
 
+@pytest.mark.parametrize("reads", ["receive", "__anext__"])
+def test_each_way_to_read_drops_requests_beyond_the_limit(reads):
+    """Of a flood of requests, and of requests that are too long, the answer behind them comes in time."""
+
+    def request(number, params=None):
+        return types.JSONRPCRequest(jsonrpc="2.0", id=number, method="ping", params=params)
+
+    answer = types.JSONRPCResponse(jsonrpc="2.0", id=1, result={})
+    long = {"messages": [0] * 20_000}
+    note = types.JSONRPCNotification(jsonrpc="2.0", method="notifications/x", params=long)
+    sent = [request(0, long), note, *map(request, range(MAX_QUESTIONS + 50)), answer]
+
+    async def main():
+        inward, outward = anyio.create_memory_object_stream(1_000)
+
+        @asynccontextmanager
+        async def transport():
+            with inward, outward:
+                yield outward, None
+
+        async with Endpoint(transport).open() as (read, _):
+            for message in sent:
+                inward.send_nowait(SessionMessage(message))
+            return [(await getattr(read, reads)()).message for _ in range(MAX_QUESTIONS + 1)]
+
+    *requests, last = asyncio.run(main())
+
+    assert requests == [*map(request, range(MAX_QUESTIONS))]
+    assert last == answer
+
+
 @pytest.mark.parametrize("name", ["bytes", "noise"])
 def test_a_bad_line_loses_itself_alone(name):
     """Bytes that are no UTF-8, and logs on standard output, lose no call and no server."""
@@ -177,17 +231,19 @@ def test_a_bad_line_loses_itself_alone(name):
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_bad_definition_loses_itself_alone(transport):
-    """A definition that breaks the protocol is a tool that says so, and the others work."""
+    """A definition that breaks the protocol, or JSON, is a tool that says so, and the others work."""
 
     async def work(toolset):
-        bad = await toolset.call(ToolCall(name="schemaless"))
+        bad = [await toolset.call(ToolCall(name=name)) for name in ("schemaless", "nan")]
+        json.dumps(openai.definitions(toolset), allow_nan=False)
         return list(toolset), bad, await toolset.call(ToolCall(name="fine"))
 
     with listening() as url:
         names, bad, fine = during(url if transport == "http" else HOSTILE, work)
 
-    assert names == ["schemaless", "odd_hints", *mcp_hostile.NAMES]
-    assert "does not follow the protocol" in bad.error.message
+    assert names == ["schemaless", "odd_hints", "nan", *mcp_hostile.NAMES]
+    assert "does not follow the protocol" in bad[0].error.message
+    assert "has a number such as NaN" in bad[1].error.message
     assert fine.text == "ok"
 
 
@@ -213,10 +269,18 @@ def test_a_question_shows_no_escapes():
     assert asked == [("Proceed? ]0;owned[31mredgnp.exe", "Name ]0;owned[31mredgnp.exe")]
 
 
-def test_a_question_with_hidden_names_is_declined():
-    """A form whose names hold what nobody sees is shown to nobody."""
-    named = {"type": "object", "properties": {"a\u202e": {"type": "string"}}}
-    form = types.ElicitRequestFormParams(message="Name?", requested_schema=named)
+HIDDEN = {"type": "object", "properties": {"a\u202e": {"type": "string"}}}
+LONG = {"type": "object", "properties": {"a": {"type": "string", "description": "x" * 100_000}}}
+
+
+@pytest.mark.parametrize(
+    ("message", "form"),
+    [("Name?", HIDDEN), ("Name?", LONG), ("x" * 100_000, {"type": "object", "properties": {}})],
+    ids=["hidden", "long form", "long message"],
+)
+def test_a_question_that_nobody_can_read_is_declined(message, form):
+    """A form whose names hold what nobody sees, and a question as long as a book, is shown to nobody."""
+    form = types.ElicitRequestFormParams(message=message, requested_schema=form)
     asked = []
 
     def answer(params):
@@ -397,7 +461,7 @@ def test_a_list_of_tools_that_is_too_much_is_refused(kind):
 
     async def nothing(toolset): ...
 
-    with pytest.raises(ConnectionError, match="more than 5,000 tools, or 64 MiB"):
+    with pytest.raises(ConnectionError, match="more than 5,000 tools, or 16 MiB"):
         brought_in([*LISTING, kind], nothing, mode="legacy")
 
 
@@ -500,6 +564,34 @@ def test_a_strangers_pattern_is_linear_where_its_tool_is_served_again():
     strange = SchemaTool("x", "", {"type": "object"}, lambda given: None, output=output)
     served = Served(WrapperTool(strange, name="again"))
 
-    assert served.structured("a" * 60)["structuredContent"] == {"result": "a" * 60}
+    fitting = asyncio.run(served.structured("a" * 60))
+    assert fitting["structuredContent"] == {"result": "a" * 60}
     with pytest.raises(ToolError, match="does not fit its own output schema"):
-        served.structured("c")
+        asyncio.run(served.structured("c"))
+
+
+def test_a_long_result_is_checked_beside_the_loop():
+    """Other calls are served while a long list is compared with the schema that the server promised."""
+
+    @FunctionTool
+    def numbers() -> list[int]:
+        """Count."""
+        return []
+
+    turns = 0
+
+    async def other_work():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def main():
+        other = asyncio.create_task(other_work())
+        await asyncio.sleep(0)
+        found = await Served(numbers).structured(list(range(20_000)))
+        other.cancel()
+        return found
+
+    assert len(asyncio.run(main())["structuredContent"]["result"]) == 20_000
+    assert turns > 5

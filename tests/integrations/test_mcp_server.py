@@ -13,7 +13,7 @@ pytest.importorskip("mcp")
 
 import httpx2
 import mcp_types as types
-from mcp import StdioServerParameters
+from mcp import Client, StdioServerParameters
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.shared.exceptions import MCPError
@@ -31,6 +31,7 @@ from functool import (
 )
 from functool.guardrails import require_approval
 from functool.integrations import mcp
+from functool.layers.journal import Journal
 from tests.integrations.mcp_ends import (
     ROOT,
     SAMPLE,
@@ -610,6 +611,28 @@ def test_each_call_gets_its_context(mode):
     answer = served_call(server, "who", mode=mode)
 
     assert texts(answer) == [LATEST if mode == "auto" else OLDER]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_journal_tells_clients_apart(mode, tmp_path):
+    """Every client counts its requests from 1, and none gets the stored answer of another."""
+    paid: list[int] = []
+
+    @FunctionTool
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"payment {len(paid)}"
+
+    async def once(server):
+        async with Client(server, mode=mode) as client:
+            return texts(await client.call_tool("pay", {"amount": 5}))
+
+    async def main():
+        server = mcp.server(Journal(tmp_path / "shop.journal").once([pay], run="shop"))
+        return [await once(server), await once(server)]
+
+    assert asyncio.run(main()) == [["payment 1"], ["payment 2"]]
 
 
 def test_a_context_with_an_approver_asks_it():

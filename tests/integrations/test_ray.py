@@ -146,6 +146,13 @@ def test_an_approval_of_the_host_counts_on_the_worker(tools):
     assert tools.call_sync(call("pay", amount=4), context).value == "paid 4"
 
 
+def test_an_approval_of_the_authors_own_is_no_pause(tools):
+    """A result may have anything under `approval` in its metadata."""
+    result = tools.call_sync(call("order"))
+
+    assert (result.value, result.metadata) == ("ordered", {"approval": {"by": "Bo"}})
+
+
 def test_cancelling_a_call_reaches_the_body(tools, tmp_path):
     """The body has cleaned up when the cancelled call ends."""
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import time
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,8 +25,9 @@ from functool import (
     ToolSettings,
 )
 from functool.approval import Grant
-from functool.guardrails import rate_limit
+from functool.guardrails import rate_limit, require_approval
 from functool.integrations import agent_framework, langchain, openai_agents, pydantic_ai
+from functool.layers.catalog import Catalog
 from tests.integrations.bridges import BRIDGES, Turn
 from tests.integrations.extras import check_missing_extra
 from tests.integrations.odd_tools import paying
@@ -86,6 +88,98 @@ def test_approver_of_the_host_is_asked_in_place(bridge: Any) -> None:
 
     assert ask(tool, agreeing).text == "all paid"
     assert paid == [1]
+
+
+def test_labels_from_before_an_approval_are_on_the_answer(bridge: Any) -> None:
+    """What a sub-agent read before it waited for a person labels the answer that it gives afterwards."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    async def page() -> str:
+        """Return what somebody else wrote."""
+        return "x"
+
+    turns = [("i1", "page", {})], [("i2", "pay", {"amount": 1})], "x"
+    agent, thread = bridge.threaded([bridge.export(page), bridge.export(paying([]))], *turns)
+    tool = AgentTool(agent, "clerk", "d", runner=bridge.runner, thread=lambda context: thread)
+    context = Context()
+    pending = ask(tool, context)
+    context.approve(pending.metadata["approval"])
+    last = ask(tool, context)
+
+    assert (last.text, pending.metadata["sources"], last.metadata["sources"]) == (
+        "x",
+        ["page"],
+        ["page"],
+    )
+    assert {*context.state} == {"functool.agent:clerk"}
+
+
+def test_what_another_guardrail_made_of_a_call_runs_only_if_a_person_saw_it(bridge: Any) -> None:
+    """A person agrees to the arguments that were shown. Where a framework shows those of the model, changed ones do not run."""
+    paid: list[int] = []
+    shown: list[int] = []
+
+    def add_fee(call: ToolCall, context: Context) -> ToolCall:
+        return replace(call, arguments={"amount": call.arguments["amount"] + 1})
+
+    pay = paying(paid, input_guardrails=[add_fee, require_approval()])
+    agent, thread = bridge.threaded([bridge.export(pay)], [("i1", "pay", {"amount": 7})], "well")
+    tool = AgentTool(agent, "clerk", "d", runner=bridge.runner, thread=lambda context: thread)
+
+    def agree(request: ApprovalRequest) -> bool:
+        shown.append(request.arguments["amount"])
+        return True
+
+    assert ask(tool, Context(approver=agree)).text == "well"
+    sees_all = bridge.name in ("pydantic-ai", "langchain")
+    assert (shown, paid) == (([8], [8]) if sees_all else ([7], []))
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+def test_a_tool_behind_call_tool_can_be_approved(bridge: Any, agreed: bool) -> None:
+    """A person is asked once about a call of `call_tool` whose tool has to be approved, and about no other."""
+    paid: list[int] = []
+
+    @FunctionTool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    fixed = Catalog([paying(paid), look]).fixed()
+    first = ("i1", "call_tool", {"name": "look", "arguments": {}})
+    second = ("i2", "call_tool", {"name": "pay", "arguments": {"amount": 7}})
+    outcome = play(
+        bridge, [fixed["call_tool"]], [first], [second], "well", decide=lambda *_: agreed
+    )
+
+    # agent-framework asks about every call of a tool that may ask.
+    asked = 2 if bridge.name == "agent-framework" else 1
+    assert (len(outcome.paused), paid) == (asked, [7] if agreed else [])
+
+
+@pytest.mark.parametrize("listened", [False, True])
+def test_labels_of_the_sub_agents_calls_reach_the_answer(bridge: Any, listened: bool) -> None:
+    """What a sub-agent read from an untrusted tool labels its answer, whatever contexts the framework passes."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    async def page() -> str:
+        """Return what somebody else wrote."""
+        return "x"
+
+    @FunctionTool
+    async def look() -> str:
+        """Look."""
+        return "x"
+
+    def answer(exported: FunctionTool) -> Any:
+        agent = bridge.agent([bridge.export(exported)], [("i1", exported.name, {})], "x")
+        context = Context()
+        if listened:
+            context.subscribe(lambda event: None)
+        return ask(AgentTool(agent, "clerk", "d", runner=bridge.runner), context)
+
+    assert answer(page).metadata["sources"] == ["page"]
+    assert "sources" not in answer(look).metadata
 
 
 def test_dependencies_reach_the_tools_of_the_sub_agent(bridge: Any) -> None:

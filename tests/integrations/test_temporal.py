@@ -33,6 +33,7 @@ with workflow.unsafe.imports_passed_through():
         GuardrailError,
         ImageContent,
         ToolCall,
+        ToolResult,
         Toolset,
         ToolSettings,
         Tripwire,
@@ -40,6 +41,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from functool.guardrails import require_approval
     from functool.integrations.temporal import activities, durable
+    from functool.layers.catalog import Catalog
     from functool.layers.journal import Journal
     from tests.integrations import temporal_process
 
@@ -298,6 +300,35 @@ def test_a_pause_of_the_worker_is_no_result(host):
     assert before == []
     assert [result.value for result in done] == [3, 3]
     assert ran == [(1, 2)]
+
+
+@pytest.mark.parametrize("make", [ToolResult.of, ToolResult.failed])
+def test_an_approval_of_the_authors_own_is_no_pause(host, make):
+    """A result may have anything under `approval` in its metadata. Its call ran, and runs once."""
+    ran = []
+
+    async def order() -> ToolResult:
+        ran.append(1)
+        return make("ordered", metadata={"approval": {"by": "Bo"}})
+
+    results = host.ask([FunctionTool(order)], call("order"), call("order"))
+
+    assert [(each.text, each.metadata["approval"]) for each in results] == [
+        ("ordered", {"by": "Bo"})
+    ] * 2
+    assert ran == [1]
+
+
+def test_a_catalogue_runs_the_tools_behind_it_on_workers(host):
+    """What `call_tool` calls is the activity of that tool."""
+    add, ran = counted()
+    fixed = Catalog([add]).fixed().values()
+    asked = call("call_tool", name="add", arguments={"a": 1})
+
+    [first, again] = host.ask(fixed, asked, asked, worker_tools=[add])
+
+    assert (first.value, again.value, ran) == (3, 3, [(1, 2)])
+    assert again.metadata["temporal"]["stored"]
 
 
 def test_a_denial_reaches_the_call_of_the_worker(host):

@@ -18,9 +18,10 @@ from functool import (
     ToolSettings,
     WrapperTool,
 )
-from functool.guardrails import budget, require_approval, truncate
+from functool.guardrails import budget, require_approval, truncate, trusted_only
 from functool.layers import words as word_search
 from functool.layers.catalog import FOUND, Catalog
+from functool.layers.recorded import recording
 from functool.layers.words import WordIndex, words
 from tests import bfcl
 
@@ -526,6 +527,24 @@ def test_labels_pass_through_call_tool():
     assert set(result.metadata["sources"]) == {"mail", "other", "all", "a", "web"}
 
 
+@pytest.mark.parametrize("untrusted", [True, False])
+def test_what_a_stranger_wrote_about_a_tool_is_no_trusted_value(untrusted):
+    """A search shows the definitions of untrusted tools. No text of them counts as returned by a trusted tool."""
+    wrote = trusted_only("to", wrote=lambda context: "to my boss")
+    send = tool("send", "Send.", {"properties": {"to": {}}}, input_guardrails=[wrote])
+    parameters = {"properties": {"q": {"default": "a@evil"}}}
+    settings = ToolSettings(untrusted=untrusted)
+    forecast = tool("forecast", "b@evil", parameters, settings=settings)
+    catalog, context = Catalog([send, forecast]), Context()
+    for tools in (catalog.fixed(), catalog.toolset(context)):
+        assert call(tools, "search_tools", {"query": "forecast"}, context).success
+
+    passed = [
+        call(Toolset([send]), "send", {"to": to}, context).success for to in ("a@evil", "b@evil")
+    ]
+    assert passed == [not untrusted] * 2
+
+
 def test_layers_around_call_tool_reach_the_tools():
     """What is put around `call_tool` stands inside the inner tool's guardrails, and knows the inner call."""
     order = []
@@ -547,6 +566,67 @@ def test_layers_around_call_tool_reach_the_tools():
     order.clear()
     assert call(Toolset([call_tool]), "call_tool", outer).success
     assert order == ["guardrail"]
+
+
+def files():
+    """`call_tool` of a catalogue with two tools that take the same arguments, and what they did."""
+    did = []
+
+    def named(name):
+        def body(arguments):
+            did.append(name)
+            return f"{name} {arguments['path']}"
+
+        return SchemaTool(name, "d", {"properties": {"path": {"type": "string"}}}, body)
+
+    return Catalog([named("read"), named("delete")]).fixed(), did
+
+
+def through(tools, name, id="1"):
+    """Call a tool behind `call_tool`."""
+    arguments = {"name": name, "arguments": {"path": "x"}}
+    return asyncio.run(tools.call(ToolCall(name="call_tool", arguments=arguments, id=id)))
+
+
+def test_a_journal_tells_the_tools_behind_call_tool_apart(journal):
+    """Two tools with one id and the same arguments are two calls, as they are without `call_tool`."""
+    fixed, did = files()
+    for tools in (journal.once(fixed, "r"), journal.once([WrapperTool(fixed["call_tool"])], "r")):
+        kept = tools if isinstance(tools, Toolset) else Toolset(tools)
+        answers = [through(kept, "read").text, through(kept, "delete").text]
+        assert answers == ["read x", "delete x"]
+
+    assert did == ["read", "delete"]
+    assert [entry.tool for entry in journal.calls()] == did
+    assert journal.calls()[0].arguments == {"path": "x"}
+
+
+def test_a_replay_tells_the_tools_behind_call_tool_apart(journal, tmp_path):
+    """A call of one tool is never answered with the recorded result of another."""
+    fixed, did = files()
+    through(journal.once(fixed, "r"), "read")
+    with recording(tmp_path / "calls") as use:
+        through(use(fixed), "read")
+    replayed = journal.replay("r", fixed)
+    with recording(tmp_path / "calls") as use:
+        for tools in (replayed, use(fixed)):
+            assert through(tools, "delete").error.type == "NotRecorded"
+            assert through(tools, "read").text == "read x"
+
+    assert did == ["read", "read"]
+
+
+def test_a_catalogue_behind_call_tool_of_another(journal):
+    """A function around `call_tool` knows the tool, however many catalogues lie between."""
+    inner, did = files()
+    nested = Catalog([WrapperTool(inner["call_tool"], name="more")]).fixed()
+    tools = journal.once(nested, "r")
+    for name in ("read", "delete", "read"):
+        arguments = {"name": name, "arguments": {"path": "x"}}
+        outer = {"name": "more", "arguments": arguments}
+        asyncio.run(tools.call(ToolCall(name="call_tool", arguments=outer, id="1")))
+
+    assert did == ["read", "delete"]
 
 
 @pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])

@@ -701,6 +701,35 @@ def test_a_lease_is_renewed_while_the_body_runs(tmp_path, monkeypatch):
     assert call(one.once(slow, run="r")).value == ["started"]
 
 
+def test_a_lease_is_renewed_as_soon_as_the_file_is_free(tmp_path, monkeypatch, caplog):
+    """A renewal that meets another writer is tried again at once, not at the next beat."""
+    journal = Journal(tmp_path / "j")
+    other = sqlite3.connect(tmp_path / "j", isolation_level=None, check_same_thread=False)
+    tries = []
+
+    def renewing(self, *given):
+        tries.append(1)
+        try:
+            renew(self, *given)
+        except JournalError:
+            other.execute("ROLLBACK")  # The other writer ends after the first attempt.
+            raise
+
+    renew = journal_store.Store.renew
+    monkeypatch.setattr(journal_store.Store, "renew", renewing)
+    monkeypatch.setattr(journal_owner, "LEASE_SECONDS", 400.0)  # No beat of its own meanwhile.
+
+    @FunctionTool(executor=inline)
+    def slow() -> str:
+        other.execute("BEGIN IMMEDIATE")
+        journal._once._leases.beat()
+        return "slow"
+
+    assert call(journal.once(slow, run="r")).value == "slow"
+    assert len(tries) == 2 and not caplog.records
+    other.close()
+
+
 def test_a_lost_lease_is_unknown_until_the_owner_ends(tmp_path, monkeypatch):
     """Where a lease ran out, others read `unknown`; the owner that was only slow still records its end."""
     monkeypatch.setattr(journal_owner, "LEASE_SECONDS", 0.0)
@@ -800,6 +829,19 @@ def test_entries_say_all_there_is(journal):
     assert journal.calls(run="other") == journal.calls(state="unknown") == []
     with pytest.raises(ValueError, match="state must be"):
         journal.calls(state="lost")
+
+
+def test_the_calls_inside_of_one_call(journal):
+    """`calls_of` returns the call with an id and those inside of it, and no other call of the run."""
+    pay, _ = counted()
+    for run, id in [
+        *(("r", id) for id in ("c", "c/1", "cc/1", "c/1/2", "c%", "1/c")),
+        ("s", "c/3"),
+    ]:
+        call(journal.once(pay, run=run), {"amount": 2}, id=id)
+
+    assert [entry.call_id for entry in journal.calls_of("r", "c")] == ["c", "c/1", "c/1/2"]
+    assert [entry.call_id for entry in journal.calls_of("r", "c%")] == ["c%"]
 
 
 def unknown(journal, id="1"):
@@ -1045,6 +1087,50 @@ def test_a_stored_answer_keeps_the_labels_of_inner_calls(tmp_path):
             assert result.metadata["journal"]["stored"]
             assert result.metadata["sources"] == ["mail"]
     journal.close()
+
+
+@pytest.mark.parametrize("make", [ToolResult.of, ToolResult.failed])
+def test_an_approval_of_the_authors_own_is_no_pause(journal, make):
+    """A result may have anything under `approval` in its metadata. It is recorded as every other."""
+    effects = []
+
+    @FunctionTool(executor=inline)
+    def order() -> ToolResult:
+        """Order, as somebody in the company has approved."""
+        effects.append(1)
+        return make("ordered", metadata={"approval": {"by": "Bo"}})
+
+    first, stored = (call(journal.once(order, "r")) for _ in range(2))
+
+    assert effects == [1]
+    assert stored.metadata["journal"]["stored"] is True
+    assert (stored.text, stored.metadata["approval"]) == (first.text, {"by": "Bo"})
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_keep_cannot_lose_the_labels_of_a_result(tmp_path, failing):
+    """A stored answer has the labels of inner calls, although `keep` returned a new result."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Return what somebody else wrote."""
+        return "hostile"
+
+    @FunctionTool
+    async def research(context: Context) -> str:
+        """Repeat what somebody else wrote."""
+        text = (await page.invoke(ToolCall(name="page"), context)).unwrap()
+        if failing:
+            raise ToolError(text)
+        return text
+
+    def keep(result):
+        return ToolResult.failed(result.text) if result.is_error else ToolResult.of(result.value)
+
+    journal = Journal(tmp_path / "j", keep=keep)
+    first, stored = (call(journal.once(research, "r")) for _ in range(2))
+    assert stored.metadata["journal"]["stored"] is True
+    assert (stored.text, stored.metadata["sources"]) == (first.text, ["page"])
 
 
 def test_a_replay_without_tools_keeps_the_label_of_an_untrusted_tool(tmp_path):

@@ -298,6 +298,17 @@ long_name = SchemaTool(
 )
 
 
+endless_number = SchemaTool(
+    "endless_number",
+    "A number without an upper limit.",
+    {
+        "type": "object",
+        "properties": {"x": {"type": "number", "maximum": float("inf")}, "\ud800": {}},
+    },
+    lambda arguments: f"got {arguments['x']}",
+)
+
+
 @FunctionTool(settings=ToolSettings(read_only=True))
 def cities(country: str) -> list[dict]:
     """List the cities of a country.

@@ -1,13 +1,14 @@
 """Tools and servers that mean harm."""
 
 import json
+from math import inf, nan
 
 import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("playwright")
 
-from functool.play.forms import DEPTH, PARTS, form_schema
+from functool.play.forms import CHOICES, DEPTH, PARTS, form_schema
 from tests.play.kit import BAD, HOSTILE
 from tests.play.test_page import (
     approve,
@@ -195,6 +196,59 @@ def test_schemas_without_end():
     assert depth(form_schema(node)) == DEPTH + 1
     marked = [p for p in form_schema(wide)["properties"].values() if p.get("readOnly")]
     assert len(marked) >= 5_000 - PARTS
+
+
+def test_numbers_that_json_does_not_have_are_left_out():
+    """NaN and infinite numbers in a schema, which would break the page, are not in its form."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "number", "maximum": inf, "minimum": 1.5, "default": nan},
+            "b": {"enum": [1, inf, "x"], "default": {"deep": [nan]}},
+            "c": {"const": -inf, "default": 1.5},
+        },
+    }
+
+    form = form_schema(schema)
+
+    json.dumps(form, allow_nan=False)
+    assert form["properties"]["a"] == {"title": "a", "type": "number", "minimum": 1.5}
+    assert form["properties"]["b"]["enum"] == [1, "x"]
+    assert form["properties"]["c"] == {"title": "c", "default": 1.5}
+
+
+def test_a_page_with_a_number_that_json_does_not_have(page):
+    """A tool whose schema has Infinity shows its form, and can be called."""
+    assert "got 2" in call(page, "endless_number", x=2)
+
+
+def test_many_parts_that_refer_to_one_large_schema(monkeypatch):
+    """A large schema is copied once for all parts that refer to it, and its default is read once."""
+    copies, reads, write = [], [], json.dumps
+
+    def read(value, **options):
+        reads.extend([1] if value is default else [])
+        return write(value, **options)
+
+    class Large(dict):
+        def __iter__(self):
+            return super().__iter__()
+
+        def keys(self):
+            copies.append(1)
+            return super().keys()
+
+    default = ["long" * 10_000]
+    monkeypatch.setattr(json, "dumps", read)
+    large = Large(type="string", default=default, enum=[str(n) for n in range(30_000)])
+    properties = {f"p{n}": {"$ref": "#/$defs/large"} for n in range(3_000)}
+    form = form_schema({"type": "object", "properties": properties, "$defs": {"large": large}})
+
+    assert (len(copies), len(reads)) == (0, 1)
+    assert len(json.dumps(form)) < 2_000_000
+    assert form["properties"]["p0"]["enum"] == [str(n) for n in range(CHOICES)]
+    assert "default" not in form["properties"]["p0"]
+    assert form["properties"]["p2999"]["options"] == {"functool": "json"}
 
 
 def test_what_a_form_keeps():

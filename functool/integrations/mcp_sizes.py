@@ -1,0 +1,77 @@
+"""Bound how many values one message of an MCP server has, before and after the SDK parses it.
+
+The SDK parses a message on the event loop. A megabyte of text is harmless, but a megabyte of empty
+objects takes a hundred megabytes of memory and a tenth of a second. If the values have the wrong
+type, their errors take ten times as much.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+MAX_VALUES = 500_000
+"""How many values and names the JSON of one message may have. 4 MB of usual JSON have as many."""
+
+MAX_ITEMS = 10_000
+"""How many items a list of the protocol may have, such as the content of an answer."""
+
+_ESCAPED = re.compile(r"\\[^\r\n]")
+_MARKS = ",:[{"
+_FREE = frozenset({"structuredContent", "_meta", "inputSchema", "outputSchema"})
+
+
+class Values:
+    """Count the values and names of a JSON message that arrives in parts.
+
+    A line break ends a text, because a JSON text cannot contain one.
+
+    Args:
+        events: The parts are those of an event stream: a blank line begins another message.
+    """
+
+    def __init__(self, events: bool = False) -> None:
+        self._events = events
+        self._count = 0
+        self._rest = ""
+        self._in_text = False
+        self._blank = False
+
+    def fit(self, part: str) -> bool:
+        """Count the values of a part, and return whether the message has not too many yet."""
+        part = self._rest + part
+        part = _ESCAPED.sub("", part) if "\\" in part else part
+        cut = len(part) - part.endswith(("\\", "\r"))  # What follows decides what these mean.
+        self._rest, part = part[cut:], part[:cut]
+        first, *lines = part.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        self._take(first)
+        for line in lines:
+            if self._events and self._blank:
+                self._count = 0
+            self._in_text, self._blank = False, True
+            self._take(line)
+        return self._count <= MAX_VALUES
+
+    def _take(self, line: str) -> None:
+        self._blank = self._blank and not line
+        pieces = line.split('"')
+        outside = "".join(pieces[self._in_text :: 2])
+        self._count += sum(map(outside.count, _MARKS))
+        self._in_text ^= len(pieces) % 2 == 0
+
+
+def has_long_list(message: Any) -> bool:
+    """Whether a list in a message is longer than a list of the protocol may be.
+
+    The parts that may have any form, such as structured content, may have longer ones.
+    """
+    waiting = [message]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            found = [value for name, value in found.items() if name not in _FREE]
+        if isinstance(found, list):
+            if len(found) > MAX_ITEMS:
+                return True
+            waiting += found
+    return False

@@ -1,0 +1,86 @@
+"""How many values a message of an MCP server has, counted while it arrives."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functool.integrations import mcp_sizes
+from functool.integrations.mcp_sizes import Values, has_long_list
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(alphabet='a",:[{\\\n\r')
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(alphabet='a",[\\'), inner)
+)
+
+
+def marks(value):
+    """Return the commas, colons and opening brackets of a JSON value."""
+    if isinstance(value, dict):
+        return 1 + max(0, len(value) - 1) + len(value) + sum(map(marks, value.values()))
+    if isinstance(value, list):
+        return 1 + max(0, len(value) - 1) + sum(map(marks, value))
+    return 0
+
+
+def limit(monkeypatch, most):
+    """Let a message have so many values."""
+    monkeypatch.setattr(mcp_sizes, "MAX_VALUES", most)
+
+
+@pytest.mark.parametrize("events", [False, True])
+@pytest.mark.parametrize("indent", [None, 1])
+@given(value=VALUES, cuts=st.lists(st.integers(0, 200)))
+def test_the_same_number_in_any_parts(value, cuts, events, indent):
+    """Marks inside of texts do not count, and it does not matter where a message is cut."""
+    text = json.dumps(value, indent=indent)
+    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    counted, whole = Values(events), marks(value)
+
+    with pytest.MonkeyPatch.context() as patch:
+        limit(patch, whole)
+        for start, end in zip(places, places[1:], strict=False):
+            assert counted.fit(text[start:end])
+        assert counted.fit("\n")
+        limit(patch, whole - 1)
+        assert not counted.fit("0")
+
+
+@pytest.mark.parametrize("line", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("size", [1, 2, 3, 1_000])
+def test_events_are_counted_apart(monkeypatch, line, size):
+    """A blank line ends an event of a stream. In a body it is nothing but space."""
+    limit(monkeypatch, 4)
+    text = f'data: [1,2]{line}{line}data: [1,2,"3"]{line}'
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+
+    events, body = Values(events=True), Values()
+
+    assert all([events.fit(part) for part in parts])
+    assert not all([body.fit(part) for part in parts])
+
+
+@pytest.mark.parametrize("line", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("size", [1, 2, 3, 1_000])
+def test_lines_of_one_event_are_counted_together(monkeypatch, line, size):
+    """The lines of an event, and quotes in lines that the SDK skips, hide nothing."""
+    limit(monkeypatch, 5)
+    text = f': "\\{line}id: "{line}data: [1,{line}data: 2,{line}data: 3,4,{line}data: 5]{line}'
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+
+    counted = Values(events=True)
+
+    assert not all([counted.fit(part) for part in parts])
+
+
+def test_long_lists_of_the_protocol():
+    """The content may not have ten thousand items and more; what is the server's own may."""
+    long = [0] * (mcp_sizes.MAX_ITEMS + 1)
+
+    assert has_long_list({"content": long})
+    assert has_long_list({"inputRequests": {str(n): 0 for n in range(len(long))}})
+    assert has_long_list({"content": [{"annotations": {"audience": long}}]})
+    assert not has_long_list({"content": long[1:]})
+    assert not has_long_list({"content": [], "structuredContent": {"rows": long}, "_meta": long})
+    assert not has_long_list({"tools": [{"inputSchema": {"enum": long}}]})
