@@ -145,15 +145,14 @@ class Context(Generic[Deps]):
         own["_handed"] = None
         return view
 
-    def handing_over(self, sources: list[str], *, at_once: bool) -> Context[Deps]:
+    def handing_over(self, *, at_once: bool) -> Context[Deps]:
         """Return a view for a wrapper: the next call is this same call, and has its decisions.
 
-        The labels of the calls inside go to `sources`. `at_once` means that the wrapper has done
-        nothing before that call. Then its approval is kept if the call has to wait for a person.
+        `at_once` means that the wrapper has done nothing before that call. Then its approval is
+        kept if the call has to wait for a person.
         """
         ends = {digest: (0.0, decision) for digest, (_, decision) in self._decided.items()}
-        handed = [self._decided if at_once else ends] if ends else self._handed
-        return self.view(_handed=handed, inner_sources=sources)
+        return self.view(_handed=[self._decided if at_once else ends]) if ends else self
 
     @property
     def notes(self) -> dict[str, Any]:

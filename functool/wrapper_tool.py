@@ -101,10 +101,11 @@ class WrapperTool(Tool):
         return await self.tool.invoke(call, context)
 
     async def _start_body(self, trip: Trip) -> Any:
-        trip.labels = sources = [*trip.labels]  # `run` of a subclass may drop those of the result.
-        at_once = type(self).run is WrapperTool.run
-        context = trip.context.handing_over(sources, at_once=at_once)
-        return self._checked(await self.run(trip.sent, context), "run")
+        labels = trip.labels = [*trip.labels]
+        own = type(self).run is not WrapperTool.run  # It may drop the labels of the inner result.
+        context = trip.context.view(inner_sources=labels) if own else trip.context
+        handed = context.handing_over(at_once=not own)
+        return self._checked(await self.run(trip.sent, handed), "run")
 
     @property
     def _binder(self) -> Binder:  # type: ignore[override]
