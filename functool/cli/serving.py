@@ -119,8 +119,14 @@ class _Proxy:
         return [tool for toolset in self._toolsets for tool in toolset.values()]
 
     async def _changed(self, toolset: Toolset) -> None:
-        if self._server is not None:
-            await self._server.replace(self._tools())
+        if self._server is None:
+            return
+        # A server may announce any name later. It must not replace another server's tool, nor keep
+        # new tools of others away.
+        served = dict(self._server.toolset)
+        for tool in self._tools():
+            served.setdefault(tool.name, tool)
+        await self._server.replace(list(served.values()))
 
 
 def _headers(given: Sequence[str], parts: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:

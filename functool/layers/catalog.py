@@ -23,7 +23,6 @@ from pydantic import Field
 from functool import (
     Context,
     DefinitionError,
-    FunctionTool,
     SchemaTool,
     Tool,
     ToolCall,
@@ -36,7 +35,8 @@ from functool import (
 )
 from functool.binding.watch import Watch
 from functool.executors import in_thread, inline
-from functool.guardrails.sources import SHOWS_OTHERS, agents
+from functool.layers.search_tool import FOUND as FOUND
+from functool.layers.search_tool import SearchTool
 from functool.layers.some_tools import for_tool
 from functool.layers.words import CANDIDATES, FIELDS, WordIndex
 from functool.schema.json_schema import walk
@@ -46,9 +46,6 @@ T = TypeVar("T", bound="CallTool")
 
 SEARCH = "search_tools"
 CALL = "call_tool"
-FOUND = "functool.catalog.found"
-"""The key in `context.state` under which the found names are stored, in order."""
-
 MOST = 20
 """The most tools that one search returns to a model."""
 
@@ -229,12 +226,6 @@ class Catalog:
             limit: Annotated[int, Field(ge=1, le=MOST), "At most so many tools."] = 5,
         ) -> ToolResult:
             matches = self._search(query, limit, context, _runs_beside if fixed else _any)
-            names = context.state.setdefault(FOUND, [])
-            names += [m.tool.name for m in matches if m.tool.name not in names]
-            if strangers := [m.tool.name for m in matches if m.tool.settings.untrusted]:
-                context.notes[SHOWS_OTHERS] = True
-                for labels in agents.get():  # An agent may repeat what the search has shown it.
-                    labels += strangers
             if not matches:
                 return ToolResult(
                     output=ToolResult.of("No tool fits. Try other words.").output, value=[]
@@ -242,12 +233,14 @@ class Catalog:
             return ToolResult.of([_shown(match.tool, fixed) for match in matches])
 
         then = f"Call one with {CALL}." if fixed else "You can call those that are found."
-        return FunctionTool(
+        tool = SearchTool(
             search_tools,
             description=f"Search {len(self):,} tools by what they do. {then}",
             executor=inline if self._rank is None else in_thread,
             settings=ToolSettings(display_name="Search tools", read_only=True, idempotent=True),
         )
+        tool.tools = self.tools
+        return tool
 
 
 class CallTool(WrapperTool):

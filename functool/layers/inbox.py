@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from functool import ApprovalRequest, Decision, FunctoolError
 from functool.approval import Grant, json_copy
@@ -44,6 +45,9 @@ CREATE TABLE IF NOT EXISTS grants (
     id TEXT PRIMARY KEY, conversation TEXT NOT NULL, granted TEXT NOT NULL
 );
 """
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+"""By event loop, the lock of the call that files a request."""
 
 
 class InboxError(FunctoolError):
@@ -73,6 +77,12 @@ class Inbox:
         with self._database() as database:
             database.execute("PRAGMA journal_mode = WAL")
             database.executescript(_TABLES)
+        self._waiting: dict[
+            str, int
+        ] = {}  # The process of each request, because a child copies it.
+        self._answers: dict[str, Any] = {}
+        self._gone: set[str] = set()
+        self._next_look = self._next_renewal = 0.0
 
     def __repr__(self) -> str:
         return f"Inbox({str(self._path)!r})"
@@ -91,18 +101,34 @@ class Inbox:
         asked, digest = request.to_json(), request.digest
         if (grant := await in_thread(self._use_grant, request, conversation)) is not None:
             return Decision(approved=True, reason=f"allowed beforehand by the grant {grant}")
-        # File it on this thread: if the call is cancelled, no other thread may file it later.
-        self._file(request.id, conversation, asked)
+        async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            await asyncio.sleep(0)  # To file many requests takes seconds. Other work runs between.
+            # File it on this thread: if the call is cancelled, no other thread may file it later.
+            self._file(request.id, conversation, asked)
+        self._waiting[request.id] = os.getpid()
         try:
             while True:
-                for _ in range(max(1, round(1 / POLL))):
-                    await asyncio.sleep(POLL)
-                    if (row := await in_thread(self._answer, request.id)) is not None:
-                        return _decision(row, digest)
-                if not await in_thread(self._renew, request.id):
+                await asyncio.sleep(POLL)
+                await self._look()
+                if (row := self._answers.get(request.id)) is not None:
+                    return _decision(row, digest)
+                if request.id in self._gone:
+                    self._gone.discard(request.id)
                     self._file(request.id, conversation, asked)
         finally:
+            self._waiting.pop(request.id, None)
             self._remove(request.id)
+
+    async def _look(self) -> None:
+        """Look for the answers of all calls that wait, unless another call has just done so."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + POLL
+        if now >= self._next_renewal:
+            self._next_renewal = now + 1.0
+            self._gone = await in_thread(self._renew)
+        self._answers = await in_thread(self._read_answers)
 
     def pending(self) -> list[ApprovalRequest]:
         """Return the requests whose calls wait now, oldest first."""
@@ -165,6 +191,9 @@ class Inbox:
 
     def _use_grant(self, request: ApprovalRequest, conversation: str) -> str | None:
         """Use a grant that covers the call, and return the grant's id. None if no grant does."""
+        any_grant = "SELECT 1 FROM grants WHERE conversation = ? LIMIT 1"
+        if not self._rows(any_grant, conversation):  # Reading does not wait for those who write.
+            return None
         with self._database() as database:
             database.execute("BEGIN IMMEDIATE")  # Two calls must not take the same last use.
             rows = database.execute(
@@ -188,30 +217,35 @@ class Inbox:
                 (id, conversation, request, time.time()),
             )
 
-    def _renew(self, id: str) -> bool:
-        """Record that the call still waits.
+    def _renew(self) -> set[str]:
+        """Record that the calls of this process still wait.
 
-        Return False if the request is gone: while this machine slept for a day, others took its
+        Return the requests that are gone: while this machine slept for a day, others took this
         process for dead.
         """
+        mine = [id for id, process in list(self._waiting.items()) if process == os.getpid()]
+        update = "UPDATE requests SET seen = ? WHERE id = ?"
         with self._database() as database:
-            found = "UPDATE requests SET seen = ? WHERE id = ?"
-            return database.execute(found, (time.time(), id)).rowcount == 1
+            return {id for id in mine if not database.execute(update, (time.time(), id)).rowcount}
 
-    def _answer(self, id: str) -> Any:
-        """Return the row of an answer; None until there is one."""
+    def _read_answers(self) -> dict[str, Any]:
+        """Return the rows of all answers that no call has taken yet, by id."""
         rows = self._rows(
-            "SELECT approved, reason, arguments, digest FROM requests "
-            "WHERE id = ? AND approved IS NOT NULL",
-            id,
+            "SELECT id, approved, reason, arguments, digest FROM requests "
+            "WHERE approved IS NOT NULL"
         )
-        return rows[0] if rows else None
+        return {row[0]: row[1:] for row in rows}
 
     def _decide(
         self, id: str, approved: bool, reason: str, arguments: str | None, grant: Grant | None
     ) -> None:
-        asked = next((each for each in self.pending() if each.id == id), None)
-        if asked is None:
+        rows = self._rows(
+            "SELECT request FROM requests WHERE id = ? AND approved IS NULL AND seen > ?",
+            id,
+            time.time() - SILENCE,
+        )
+        asked = ApprovalRequest.from_json(rows[0][0]) if rows else None
+        if asked is None or asked.id != id:
             raise InboxError(f"no request {id!r} waits: it was answered, withdrawn or never made")
         if approved and not asked.matches_itself:
             raise ValueError("the request does not match its own digest: it was changed")

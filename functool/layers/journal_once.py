@@ -10,6 +10,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from hashlib import sha256
@@ -17,8 +18,9 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
-from functool import ApprovalRequired, Context, Tool, ToolCall, ToolResult
+from functool import ApprovalRequired, Context, TextContent, Tool, ToolCall, ToolResult
 from functool.call import changed, metadata_of
+from functool.executors import in_thread
 from functool.layers.journal_errors import (
     JournalConflict,
     JournalError,
@@ -29,15 +31,16 @@ from functool.layers.journal_file import Busy
 from functool.layers.journal_owner import Leases, new_lease
 from functool.layers.journal_record import failure_from, text_of
 from functool.layers.journal_replay import (
+    LARGE,
     Around,
     Definition,
     Entry,
     Proceed,
+    answered,
     arguments_text,
     definition_of,
     note,
     pauses,
-    stored_answer,
 )
 from functool.layers.journal_store import Row, Store, retry_while_busy
 
@@ -88,7 +91,7 @@ class Once:
                     f"The call was not run, because it could not be recorded{_reason(error)}."
                 ) from error
             if found is not None:
-                return stored_answer(entry_of(found), context)
+                return await answered(entry_of(found), context)
             return await self._run(row, context, proceed)
 
         return once
@@ -225,7 +228,13 @@ class Once:
         await _retry_while_busy(partial(self._store.forget, row.key, row.attempt))
 
     async def _finish(self, row: Row, result: ToolResult, raised: str) -> None:
-        text = await self._text_to_store(result, raised)
+        try:
+            text = await self._text_to_store(result, raised)
+        except asyncio.CancelledError:  # The body has ended, so its outcome is known.
+            if self._keep is None:
+                with suppress(Exception):
+                    self._store.finish(row.key, row.attempt, text_of(result, raised))
+            raise
         if not await _retry_while_busy(partial(self._store.finish, row.key, row.attempt, text)):
             logger.warning("the call %s was settled or reopened while it ran", row.key)
 
@@ -240,7 +249,7 @@ class Once:
         """Return the text to store for a result, as `keep` left it."""
         try:
             if self._keep is None:
-                return text_of(result, raised)
+                return await _written(result, raised)
             kept = self._keep(copy.copy(result))
             kept = await kept if inspect.isawaitable(kept) else kept
             if not isinstance(kept, ToolResult):
@@ -249,7 +258,7 @@ class Once:
                 known = metadata_of(kept)
                 new = [*dict.fromkeys((*labels, *known.get("sources", ())))]
                 kept = changed(kept, metadata={**known, "sources": new})
-            return text_of(kept, raised if kept.is_error else "")
+            return await _written(kept, raised if kept.is_error else "")
         except Exception:  # The body has run, so the journal must record that it ended.
             logger.error("a result could not be stored, only that there was one", exc_info=True)
             substitute = "The call ended. Its result was not kept."
@@ -261,6 +270,15 @@ class Once:
         """Whether some process runs this call now."""
         running = self._leases.is_running(row.attempt, row.owner, row.lease)
         return row.state == "started" and running
+
+
+async def _written(result: ToolResult, raised: str) -> str:
+    """Return the text to store for a result. A large one is written in a thread."""
+    texts = [part.text for part in result.output if isinstance(part, TextContent)]
+    if sum(map(len, texts)) < LARGE:
+        return text_of(result, raised)
+    text: str = await in_thread(text_of, result, raised)
+    return text
 
 
 async def _outcome(

@@ -10,9 +10,13 @@ from typing import Any, NamedTuple
 
 from functool import ApprovalRequest, Context, SchemaTool, Tool, ToolCall, ToolResult
 from functool.call import metadata_of
+from functool.executors import in_thread
 from functool.layers.journal_errors import NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
+
+LARGE = 262_144
+"""From how many characters on a result is written and read in a thread."""
 
 _MAX_SHOWN = 500
 """The most characters of the nearest recorded arguments that an error shows."""
@@ -115,7 +119,7 @@ class Replay:
             wanted = self._comparable(arguments_text(call.arguments), defaults)
             entry = self._take(tool.name, call.id, wanted, places.get(wanted, ()))
             if entry is not None:
-                return stored_answer(entry, context)
+                return await answered(entry, context)
             if otherwise is not None:
                 return await otherwise(call, context, proceed)
             raise NotRecorded(self._nearest(tool.name, wanted))
@@ -162,6 +166,14 @@ class Replay:
             f"This call of {tool!r} was not recorded. The nearest recorded one is {tool}({shown}),"
             f" id {entry.call_id!r}{used}."
         )
+
+
+async def answered(entry: Entry, context: Context[Any]) -> ToolResult:
+    """Return `stored_answer`. A large one is read in a thread, because that takes a moment."""
+    if len(entry.result or "") < LARGE:
+        return stored_answer(entry, context)
+    result: ToolResult = await in_thread(stored_answer, entry, context)
+    return result
 
 
 def stored_answer(entry: Entry, context: Context[Any]) -> ToolResult:

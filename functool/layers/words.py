@@ -180,8 +180,8 @@ class WordIndex:
         return found
 
     def stems(self, text: str) -> set[str]:
-        """Return the stems of a text that is in the index."""
-        return {stem for word in words(text) for stem in self._known.get(word, ())}
+        """Return the stems of a text that is in the index, of a long one those at its beginning."""
+        return {stem for word in words(text[:MAX_QUERY]) for stem in self._known.get(word, ())}
 
     def search(
         self, query: str, limit: int, keep: Callable[[int], bool]

@@ -21,6 +21,7 @@ from functool import (
 )
 from functool.guardrails import budget, require_approval, truncate, trusted_only
 from functool.layers import words as word_search
+from functool.layers.cache import cached
 from functool.layers.catalog import FOUND, Catalog
 from functool.layers.recorded import recording
 from functool.layers.words import WordIndex, words
@@ -546,6 +547,36 @@ def test_what_a_stranger_wrote_about_a_tool_is_no_trusted_value(untrusted):
         call(Toolset([send]), "send", {"to": to}, context).success for to in ("a@evil", "b@evil")
     ]
     assert passed == [not untrusted] * 2
+
+
+@pytest.mark.parametrize("layer", ["journal", "replay", "cache"])
+def test_what_a_layer_answers_for_a_search_is_found_as_well(layer, journal):
+    """A search that a journal or a cache answers finds its tools, and what strangers wrote stays untrusted."""
+    wrote = trusted_only("to", wrote=lambda context: "to my boss")
+    send = tool("send", "Send.", {"properties": {"to": {}}}, input_guardrails=[wrote])
+    forecast = tool("forecast", "mallory@evil", settings=ToolSettings(untrusted=True))
+    catalog = Catalog([send, forecast])
+    shared = cached(catalog.toolset(Context())["search_tools"], 60, per="process")
+    for again in (False, True):
+        context = Context()
+        kept = journal.once(catalog.toolset(context), "r")
+        replaying = layer == "replay" and again
+        tools = journal.replay("r", catalog.toolset(context)) if replaying else kept
+        search = shared if layer == "cache" else tools["search_tools"]
+        result = call(Toolset([search]), "search_tools", {"query": "forecast"}, context)
+        mark = result.metadata.get("journal", {}).get("stored", result.metadata.get("cached"))
+        assert mark is (True if again else None)
+        assert "forecast" in catalog.toolset(context)
+        assert call(Toolset([send]), "send", {"to": "mallory@evil"}, context).is_error
+
+
+def test_why_reads_only_the_beginning_of_a_long_description():
+    """A stranger's description of a million characters is found by all of its words, and explained by the first ones."""
+    long = tool("a", "first " + "filler " * 10_000 + "last")
+    catalog = Catalog([long, tool("b", "other")])
+
+    assert [match.why for match in catalog.search("first")] == ["description: first"]
+    assert [match.why for match in catalog.search("last")] == [""]
 
 
 @pytest.mark.parametrize("untrusted", [True, False])

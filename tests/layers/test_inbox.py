@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -335,3 +336,76 @@ def test_the_file(path, tmp_path):
     with pytest.raises(InboxError, match="cannot be opened"):
         Inbox(tmp_path / "no" / "such" / "folder.db")
     assert json.loads(json.dumps([each.to_dict() for each in Inbox(path).pending()])) == []
+
+
+def test_calls_that_wait_look_together(path, monkeypatch):
+    """Many calls that wait open the file together, and not each on its own, and all get their answers."""
+    opened, connect, inbox = [], sqlite3.connect, Inbox(path)
+
+    def counted(*given, **options):
+        opened.append(given)
+        return connect(*given, **options)
+
+    async def main():
+        calls = [start(inbox, path=str(number)) for number in range(100)]
+        requests = await waiting(inbox, 100)
+        monkeypatch.setattr(sqlite3, "connect", counted)
+        await asyncio.sleep(40 * module.POLL)
+        looks = len(opened)
+        for request in requests:
+            inbox.approve(request.id)
+        return looks, await asyncio.gather(*calls)
+
+    looks, results = asyncio.run(main())
+
+    assert 0 < looks < 50
+    assert all(result.success for result in results)
+
+
+def test_an_answer_is_found_among_many_requests(path):
+    """To answer a request nobody reads the other ones, which may be large."""
+    inbox = Inbox(path)
+
+    async def main():
+        calls = [start(inbox, path=name) for name in ("a", "b")]
+        first, second = await waiting(inbox, 2)
+        with sqlite3.connect(path) as database:
+            database.execute("UPDATE requests SET request = '?' WHERE id = ?", (first.id,))
+        inbox.approve(second.id)
+        result = await calls[1 if second.arguments["path"] == "b" else 0]
+        for call in calls:
+            call.cancel()
+        return result
+
+    assert asyncio.run(main()).success
+
+
+def test_other_work_runs_while_many_requests_are_filed(path, monkeypatch):
+    """Each request is filed in a round of the event loop of its own."""
+    inbox, connect = Inbox(path), sqlite3.connect
+    rounds, filed = [0], set()
+
+    def noted(*given, **options):
+        if threading.current_thread() is threading.main_thread():
+            filed.add(rounds[0])
+        return connect(*given, **options)
+
+    async def count():
+        while True:
+            rounds[0] += 1
+            await asyncio.sleep(0)
+
+    async def main():
+        counting = asyncio.create_task(count())
+        monkeypatch.setattr(sqlite3, "connect", noted)
+        calls = [start(inbox, path=str(number)) for number in range(50)]
+        while len(await asyncio.to_thread(inbox.pending)) < 50:
+            pass
+        monkeypatch.undo()
+        counting.cancel()
+        for call in calls:
+            call.cancel()
+
+    asyncio.run(main())
+
+    assert len(filed) == 50

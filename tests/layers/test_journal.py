@@ -39,7 +39,7 @@ from functool import (
 )
 from functool.executors import inline
 from functool.guardrails import require_approval
-from functool.layers import journal_once, journal_owner, journal_store
+from functool.layers import journal_once, journal_owner, journal_replay, journal_store
 from functool.layers.journal import (
     Journal,
     JournalError,
@@ -1148,3 +1148,67 @@ def test_a_replay_without_tools_keeps_the_label_of_an_untrusted_tool(tmp_path):
         again = call_of(journal.replay("r")["page"], {"fails": fails}, id=str(fails))
         assert again.metadata["sources"] == ["page"]
     journal.close()
+
+
+LONG = ["x" * 100] * 5_000
+
+
+@FunctionTool
+def long_list() -> list[str]:
+    """Return a long list."""
+    return LONG
+
+
+def test_a_large_result_is_written_and_read_in_a_thread(tmp_path, monkeypatch):
+    """The JSON of a large result is made beside the event loop, and that of a small one on it."""
+    journal, threads = Journal(tmp_path / "j"), []
+
+    def noting(func):
+        def noted(*given):
+            threads.append(threading.current_thread() is threading.main_thread())
+            return func(*given)
+
+        return noted
+
+    monkeypatch.setattr(journal_once, "text_of", noting(journal_once.text_of))
+    monkeypatch.setattr(journal_replay, "outcome_of", noting(journal_replay.outcome_of))
+    small = FunctionTool(lambda: ["x"], name="small")
+    tools = journal.once(Toolset([long_list, small]), "r")
+
+    async def main():
+        for name in ("long_list", "long_list", "small", "small"):
+            await tools.call(ToolCall(name=name, id="c1"))
+        return await journal.replay("r", tools).call(ToolCall(name="long_list", id="c1"))
+
+    assert asyncio.run(main()).value == LONG
+    assert threads == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_call_that_is_cancelled_while_its_result_is_written(tmp_path, monkeypatch, kept):
+    """The outcome of a body that has ended is recorded, unless `keep` has not said what may be kept."""
+    journal = Journal(tmp_path / "j", keep=(lambda result: result) if kept else None)
+    tool, writing, go_on = journal.once(long_list, "r"), threading.Event(), threading.Event()
+    text_of = journal_once.text_of
+
+    def slow(*given):
+        if threading.current_thread() is not threading.main_thread():
+            writing.set()
+            go_on.wait(60)
+        return text_of(*given)
+
+    monkeypatch.setattr(journal_once, "text_of", slow)
+
+    async def main():
+        call = asyncio.create_task(tool(ToolCall(name="long_list", id="c1")))
+        await asyncio.to_thread(writing.wait, 60)
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await call
+        go_on.set()
+
+    asyncio.run(main())
+
+    [entry] = journal.calls(run="r")
+    assert entry.state == ("unknown" if kept else "done")
+    assert kept or entry.result.value == LONG
