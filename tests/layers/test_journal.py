@@ -811,6 +811,7 @@ def test_call_all_and_threads_share_a_journal(journal):
     calls = [ToolCall(name="pay", arguments={"amount": n}, id=str(n)) for n in range(20)]
     answers = in_threads(4, lambda: tools.call_all_sync(calls))
 
+    assert [r.error for results in answers for r in results if r.error] == []
     assert sorted(effects) == list(range(20))
     assert [[r.value["paid"] for r in results] for results in answers] == [list(range(20))] * 4
 
