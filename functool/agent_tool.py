@@ -98,20 +98,24 @@ class AgentTool(Tool):
         assert isinstance(call.arguments, Mapping) and context.inner_sources is not None
         text = call.arguments[self._arg_name]
         thread = None if self._thread is None else await inline(self._thread, context)
-        running = agents.set((*agents.get(), context.inner_sources))
         if has_sources(call):
             context.add_sources(chain.from_iterable(call.metadata["sources"].values()))
-        # An agent with a thread remembers what it has read, so its later answers have those labels.
-        remembered = f"functool.agent:{self.name}"
+        # An agent with a thread remembers what it has read, so its later answers have those labels,
+        # and so have those of other agents on this thread. A host may recreate the thread's object.
+        names = () if thread is None else (self.name, _key_of(self.agent, thread))
+        remembered = "functool.agents"
+        running = agents.set((*agents.get(), context.inner_sources))
         try:
             async with _take_turn(self.agent, thread):
-                if thread is not None:
-                    context.add_sources(context.state.get(remembered, ()))
+                for name in names:
+                    context.add_sources(context.state.get(remembered, {}).get(name, ()))
                 outcome = await self._run_agent(text, context.view(thread=thread))
         finally:
             agents.reset(running)
-            if thread is not None and context.inner_sources:
-                context.state[remembered] = [*dict.fromkeys(context.inner_sources)]
+            for name in names if context.inner_sources else ():
+                # Other calls of this agent may have ended meanwhile.
+                labels = context.state.setdefault(remembered, {}).setdefault(name, [])
+                labels += [n for n in dict.fromkeys(context.inner_sources) if n not in labels]
         return await self._result_of_run(outcome)
 
     async def _run_agent(self, text: str, context: Context[Any]) -> Any:
@@ -153,14 +157,19 @@ async def _call_runner(func: Callable[..., Any], *args: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
+def _key_of(agent: Any, thread: Any) -> Any:
+    """Return what tells a conversation from others. A string names a conversation of one agent."""
+    return (id(agent), thread) if isinstance(thread, str) else id(thread)
+
+
 @asynccontextmanager
 async def _take_turn(agent: Any, thread: Any) -> AsyncIterator[None]:
     """Wait until no other call uses this conversation."""
     if thread is None:
         yield
         return
-    # A lock can be used on one event loop only. A string names a conversation of one agent.
-    name = (id(agent), thread) if isinstance(thread, str) else id(thread)
+    # A lock can be used on one event loop only.
+    name = _key_of(agent, thread)
     key = (id(asyncio.get_running_loop()), name)
     held = _held.get()
     wait = held, key

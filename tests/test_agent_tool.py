@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -543,6 +543,41 @@ def test_an_agent_with_a_thread_remembers_its_labels() -> None:
     assert labels(threaded, plain, question("e", "read"), plain) == [None, ["page"], ["page"]]
     assert labels(threaded, told, plain) == [["mail"], ["mail"]]
     assert labels(fresh, question("e", "read"), told, plain) == [["page"], ["mail"], None]
+
+
+def untrusted(name: str) -> ToolCall:
+    """A question that an untrusted tool wrote."""
+    return ToolCall(name="e", arguments={"input": name}, metadata={"sources": {"/input": [name]}})
+
+
+def test_labels_of_agents_at_the_same_time_are_all_remembered() -> None:
+    """Of two conversations of one agent that overlap, the one that ends last does not delete the labels of the other."""
+
+    async def run(agent: Any, text: str, context: Context) -> str:
+        await both_run.wait()
+        return text
+
+    tool = expert(runner=run, thread=lambda context: context.call.id)
+    both_run, context = asyncio.Barrier(2), Context()
+
+    async def ask_both() -> ToolResult:
+        calls = [replace(untrusted(name), id=name) for name in ("mail", "page")]
+        await asyncio.gather(*[tool.invoke(each, context) for each in calls])
+        later = [question("e", "x", name) for name in ("mail", "page")]
+        return (await asyncio.gather(*[tool.invoke(each, context) for each in later]))[0]
+
+    assert {*asyncio.run(ask_both()).metadata["sources"]} == {"mail", "page"}
+
+
+@pytest.mark.parametrize("thread", ["talk", ["a list that is the thread"]])
+def test_labels_of_a_conversation_that_two_tools_share(thread: Any) -> None:
+    """What one tool's agent was told on a thread labels the answers that another tool gives on this thread."""
+    one, two = (AgentTool("a", n, "d", runner=echo, thread=lambda _: thread) for n in ("x", "y"))
+    other, context = AgentTool("a", "z", "d", runner=echo, thread=lambda _: "other"), Context()
+    asyncio.run(one.invoke(untrusted("mail"), context))
+
+    assert ask(two, context).metadata["sources"] == ["mail"]
+    assert "sources" not in ask(other, context).metadata
 
 
 def test_depth_counts_through_threads_and_ends_with_the_call() -> None:

@@ -111,7 +111,7 @@ def test_labels_from_before_an_approval_are_on_the_answer(bridge: Any) -> None:
         ["page"],
         ["page"],
     )
-    assert {*context.state} == {"functool.agent:clerk"}
+    assert {*context.state} == {"functool.agents"}
 
 
 def test_a_call_that_ends_while_a_person_is_asked_goes_on_later(bridge: Any) -> None:
