@@ -232,7 +232,8 @@ def definition_of(schema: Any) -> str:
 def defaults_of(schema: Any) -> dict[str, Any]:
     """Return the defaults in a schema, by argument."""
     parts = schema.plain.get("properties", {}).items()
-    return {name: part["default"] for name, part in parts if "default" in part}
+    # A part may also be `true`, which allows anything.
+    return {n: part["default"] for n, part in parts if isinstance(part, dict) and "default" in part}
 
 
 def same_json(one: Any, other: Any) -> bool:

@@ -15,6 +15,7 @@ from functool import (
     Decision,
     FunctionTool,
     GuardrailError,
+    SchemaTool,
     ToolCall,
     WrapperTool,
 )
@@ -889,3 +890,27 @@ def test_an_approval_that_waits_for_another_expires_in_its_own_time(monkeypatch)
     clock[0] += 6
 
     assert asked(outer, {"amount": 5}, context).tool == "outer" and ran == []
+
+
+@pytest.mark.parametrize(
+    "guardrail",
+    [require_approval(), trusted_only(wrote=lambda context: "5")],
+    ids=["require_approval", "trusted_only"],
+)
+def test_guardrails_take_an_argument_of_any_type(guardrail):
+    """A schema may say `true` for an argument that may be anything."""
+    parameters = {"type": "object", "properties": {"x": True, "y": {"default": 1}}}
+    tool = SchemaTool("any", "d", parameters, lambda a: a["x"], input_guardrails=[guardrail])
+    context = Context(approver=lambda request: True)
+
+    assert call(tool, {"x": 5}, context).value == 5
+
+
+def test_a_grant_takes_an_argument_of_any_type():
+    """A grant covers calls of a tool whose schema says `true` for an argument."""
+    parameters = {"type": "object", "properties": {"x": True, "y": {"default": 1}}}
+    tool = SchemaTool("any", "d", parameters, lambda a: a, input_guardrails=[require_approval()])
+    context = Context()
+    context.grant(Grant.of(tool, {"x": 5}))
+
+    assert call(tool, {"x": 5}, context).value == {"x": 5, "y": 1}
