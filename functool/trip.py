@@ -24,8 +24,8 @@ from functool.call import (
 )
 from functool.context import Context
 from functool.errors import ArgumentError, DefinitionError
+from functool.guardrails import sources
 from functool.guardrails.asking import ask, await_answer, refuse_changed, with_matching_value
-from functool.guardrails.sources import agents, has_sources, placed, remember, wanted_results
 
 _UNBOUND: Any = object()
 
@@ -83,9 +83,9 @@ class Trip:
         if self._call is None:
             canonical = self.binder.canonical(self.sent.arguments, self.values)
             self._call = with_arguments(self.sent, canonical)
-            if self.sent.metadata and has_sources(self.sent):
+            if self.sent.metadata and sources.has_sources(self.sent):
                 names: Any = self.binder.sent_form({name: name for name in canonical})
-                self._call.metadata = placed(self.sent, names, self.tool.schema)
+                self._call.metadata = sources.placed(self.sent, names, self.tool.schema)
         return self._call
 
     @property
@@ -190,10 +190,14 @@ class Trip:
             self.label(result)
         if self.made_view is not None and self.made_view.inner_sources:
             self.labels += tuple(self.made_view.inner_sources)
-        if wanted_results and self._context is not None and not (untrusted or self.labels):
+        if sources.wanted_results and self._context is not None and not (untrusted or self.labels):
             with suppress(Exception):  # The author's value may raise anything.
-                remember(self.context, result, self.call)
+                sources.remember(self.context, result, self.call)
         notes = self.made_view is not None and self.made_view.noted
+        shows = notes and sources.SHOWS_OTHERS in notes
+        if shows and self._context is not None and self._context.call:
+            # The call around this one may show it, too.
+            self._context.notes[sources.SHOWS_OTHERS] = True
         has_any = untrusted or notes or self.record or self.labels or self.sent.metadata
         if has_any and (new := self._call_metadata(untrusted)):
             return changed(result, call_id=self.id, metadata={**metadata_of(result), **new})
@@ -210,7 +214,7 @@ class Trip:
         if names := dict.fromkeys(map(str, (*own, *_labels_of(given), *self.labels))):
             metadata["sources"] = [*names]
             # This call may have been made inside another call, or by an agent.
-            for outer in (getattr(self._context, "inner_sources", None), *agents.get()):
+            for outer in (getattr(self._context, "inner_sources", None), *sources.agents.get()):
                 if outer is not None:
                     outer.extend(names)
         if decision := notes.get("decision") or given.get("decision"):
@@ -220,6 +224,6 @@ class Trip:
 
 def _labels_of(metadata: Mapping[str, Any]) -> list[Any]:
     """Return the untrusted tools that the arguments of a call came from."""
-    sources = metadata.get("sources")
-    groups = sources.values() if isinstance(sources, Mapping) else ()
+    labels = metadata.get("sources")
+    groups = labels.values() if isinstance(labels, Mapping) else ()
     return [name for group in groups if isinstance(group, (list, tuple)) for name in group]

@@ -15,6 +15,7 @@ from functool.call import ToolCall, ToolResult, ToolSchema
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.guardrails.asking import OutputGuardrail
+from functool.guardrails.sources import wanted_results
 from functool.options import ToolOptions
 from functool.schema.callables import at_caller
 from functool.tool import Around, Tool
@@ -103,7 +104,10 @@ class WrapperTool(Tool):
     async def _start_body(self, trip: Trip) -> Any:
         labels = trip.labels = [*trip.labels]
         own = type(self).run is not WrapperTool.run  # It may drop the labels of the inner result.
-        context = trip.context.view(inner_sources=labels) if own else trip.context
+        context = trip.context
+        if wanted_results:  # The inner call writes into these notes what `remember` has to know.
+            context = trip.view.view(_notes=trip.view.notes)
+        context = context.view(inner_sources=labels) if own else context
         handed = context.handing_over(at_once=not own)
         return self._checked(await self.run(trip.sent, handed), "run")
 

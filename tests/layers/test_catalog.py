@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from functool import (
     SchemaTool,
     Tool,
     ToolCall,
+    ToolResult,
     Toolset,
     ToolSettings,
     WrapperTool,
@@ -737,3 +739,52 @@ def test_a_stream_of_call_tool_is_judged(begun, word):
     assert call_tool.watch().feed(whole) is None
     as_text = json.dumps({"name": "divide", "arguments": '{"a": 1, "b": 2}'})
     assert call_tool.watch().feed(as_text) is None
+
+
+class Passing(WrapperTool):
+    """A wrapper with a `run` of its own."""
+
+    async def run(self, call: ToolCall, context: Context) -> ToolResult:
+        return await self.tool.invoke(call, context)
+
+
+def inside(search: Tool) -> Tool:
+    """A tool whose body searches."""
+
+    @FunctionTool(name="helper")
+    async def helper(query: str, context: Context) -> Any:
+        call = ToolCall(name=search.name, arguments={"query": query})
+        return (await search.invoke(call, context)).value
+
+    return helper
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda search: search,
+        WrapperTool,
+        Passing,
+        lambda search: Passing(WrapperTool(search), input_guardrails=[require_approval()]),
+        lambda search: Toolset([search]).prefixed("x_")["x_search_tools"],
+        inside,
+    ],
+    ids=["bare", "wrapper", "own run", "approved", "prefixed", "body"],
+)
+def test_what_a_search_shows_of_untrusted_tools_is_no_trusted_value(around: Any) -> None:
+    """What an untrusted tool says of itself is not trusted, whatever stands around the search."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def mail() -> None:
+        """eve@example.com"""
+
+    @FunctionTool(input_guardrails=[trusted_only(wrote=lambda context: "hello")])
+    def send(to: str) -> str:
+        return to
+
+    context = Context(approver=lambda request: True)
+    search = around(Catalog([mail, send]).fixed()["search_tools"])
+    found = call(Toolset([search]), search.name, {"query": "mail"}, context)
+
+    assert "eve@example.com" in found.text
+    assert "the model" in call(Toolset([send]), "send", {"to": "eve@example.com"}, context).text
