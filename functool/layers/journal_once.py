@@ -182,7 +182,10 @@ class Once:
             elif not row.repeatable:
                 if found.state == "started":
                     await _retry_while_busy(partial(self._store.interrupt, row.key, found.attempt))
-                return found
+                # Look again: the call may have ended after the first look, on another thread.
+                last = await _retry_while_busy(partial(self._store.fetch, row.key))
+                if last is not None and last.attempt == found.attempt:
+                    return last
             elif await self._try_begin(row, partial(self._take_over, found)):
                 return None
 

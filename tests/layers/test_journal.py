@@ -816,6 +816,37 @@ def test_call_all_and_threads_share_a_journal(journal):
     assert [[r.value["paid"] for r in results] for results in answers] == [list(range(20))] * 4
 
 
+def test_a_call_that_ends_while_another_thread_looks_at_it_answers_it(journal, monkeypatch):
+    """A call is answered by an equal one that ended just after the journal found that it runs."""
+    looked, effects = threading.Event(), []
+
+    @FunctionTool
+    def pay() -> str:
+        """Pay."""
+        effects.append(1)
+        looked.wait(10)
+        return "paid"
+
+    pay = journal.once(pay, run="r")
+    first = threading.Thread(target=call, args=(pay, {}))
+    fetch = journal_store.Store.fetch
+
+    def slow_fetch(store, key):
+        row = fetch(store, key)
+        if threading.current_thread() is not first and row is not None and row.state == "started":
+            looked.set()
+            first.join()
+        return row
+
+    monkeypatch.setattr(journal_store.Store, "fetch", slow_fetch)
+    first.start()
+    while not effects:
+        time.sleep(0.001)
+
+    assert call(pay, {}).text == "paid"
+    assert effects == [1] and [entry.state for entry in journal.calls()] == ["done"]
+
+
 def test_entries_say_all_there_is(journal):
     """An entry has key, run, tool, id, arguments, state, result and times with a zone."""
     pay, _ = counted()
