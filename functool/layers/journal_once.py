@@ -25,6 +25,7 @@ from functool.layers.journal_errors import (
     JournalConflict,
     JournalError,
     conflict_of_arguments,
+    conflict_of_versions,
     conflict_without_id,
 )
 from functool.layers.journal_file import Busy
@@ -66,10 +67,11 @@ class Once:
         # A lease that is not renewed in time makes a running call unknown.
         self._leases = Leases(lambda held, end: retry_while_busy(lambda: store.renew(held, end)))
 
-    def around(self, tool: Tool, run: str, *, appending: bool = False) -> Around:
+    def around(self, tool: Tool, run: str, *, appending: bool = False, through: str = "") -> Around:
         """Return the function that wraps the body of one tool.
 
-        With `appending`, a call needs no id, and a known id stands for a new call.
+        With `appending`, a call needs no id, and a known id stands for a new call. `through` is the
+        name of the tool that calls this one, such as `call_tool` of a catalogue.
         """
         defined: list[Definition] = []
 
@@ -84,6 +86,8 @@ class Once:
                 await _retry_while_busy(
                     lambda: self._store.define(definition.digest, lambda: definition.form)
                 )
+                if through:
+                    await self._refuse_older(run, through, row.call_id)
                 found = await self._claim(row._replace(definition=definition.digest))
             except JournalError as error:
                 logger.error("a call of %s was not run: %s", tool.name, error)
@@ -154,6 +158,16 @@ class Once:
             lease=0.0,
             started=time.time(),
         )
+
+    async def _refuse_older(self, run: str, through: str, call_id: str) -> None:
+        """Refuse a call that was recorded under the name of the tool that calls its tool.
+
+        Raises:
+            JournalConflict: It was. An older functool did this.
+        """
+        key = key_of(run, through, call_id)
+        if await _retry_while_busy(partial(self._store.fetch, key)) is not None:
+            raise conflict_of_versions(through)
 
     async def _claim(self, row: Row) -> Row | None:
         """Record that this call begins, and return None; or return the row that answers it.

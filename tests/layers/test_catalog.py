@@ -658,6 +658,23 @@ def test_a_journal_tells_the_tools_behind_call_tool_apart(journal):
     assert journal.calls()[0].arguments == {"path": "x"}
 
 
+def test_a_call_that_an_older_version_recorded_does_not_run_again(journal):
+    """A journal that names `call_tool` where the called tool should stand refuses the same call."""
+    fixed, did = files()
+    old = SchemaTool("call_tool", "d", {"properties": {"path": {}}}, lambda arguments: "read x")
+    call(Toolset([journal.once(old, "r")]), "call_tool", {"path": "x"})
+    replayed = journal.replay("r", fixed)
+    appending = journal.replay("r", fixed, strict=False)
+
+    for tools in (journal.once(fixed, "r"), appending):
+        refused = through(tools, "read").error
+        assert refused.type == "JournalConflict" and "may have taken effect" in refused.message
+    assert through(replayed, "read").error.type == "NotRecorded"
+    assert did == []
+    assert through(journal.once(fixed, "r"), "read", id="2").text == "read x"
+    assert through(appending, "read", id="3").text == "read x"
+
+
 def test_a_replay_tells_the_tools_behind_call_tool_apart(journal, tmp_path):
     """A call of one tool is never answered with the recorded result of another."""
     fixed, did = files()
