@@ -65,7 +65,7 @@ class Once:
         self._store = store
         self._keep = keep
         # A lease that is not renewed in time makes a running call unknown.
-        self._leases = Leases(lambda held, end: retry_while_busy(lambda: store.renew(held, end)))
+        self._leases = Leases(lambda held: retry_while_busy(lambda: store.renew(held, new_lease())))
 
     def around(self, tool: Tool, run: str, *, appending: bool = False, through: str = "") -> Around:
         """Return the function that wraps the body of one tool.
