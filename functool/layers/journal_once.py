@@ -81,7 +81,7 @@ class Once:
             call.metadata = {**call.metadata, "journal": {"key": row.key}}
             if not defined:
                 defined.append(definition_of(tool))
-            [definition] = defined
+            definition = defined[0]  # Two threads may have added it.
             try:
                 await _retry_while_busy(
                     lambda: self._store.define(definition.digest, lambda: definition.form)

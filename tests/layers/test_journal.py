@@ -847,6 +847,24 @@ def test_a_call_that_ends_while_another_thread_looks_at_it_answers_it(journal, m
     assert effects == [1] and [entry.state for entry in journal.calls()] == ["done"]
 
 
+def test_two_threads_make_the_first_calls_of_a_tool(journal, monkeypatch):
+    """The first calls may come together on two threads: these and all later ones are answered."""
+    together, define = threading.Barrier(2, timeout=10), journal_once.definition_of
+
+    def slow_definition(tool):
+        together.wait()
+        return define(tool)
+
+    monkeypatch.setattr(journal_once, "definition_of", slow_definition)
+    pay, effects = counted()
+    pay = journal.once(pay, run="r")
+
+    answers = in_threads(2, lambda: call(pay, {"amount": 2}))
+
+    assert [each.value for each in [*answers, call(pay, {"amount": 2})]] == [{"paid": 2}] * 3
+    assert effects == [2]
+
+
 def test_entries_say_all_there_is(journal):
     """An entry has key, run, tool, id, arguments, state, result and times with a zone."""
     pay, _ = counted()
