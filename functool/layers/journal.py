@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Literal, overload
 from uuid import uuid4
 
@@ -119,7 +120,11 @@ class Journal:
             DefinitionError: The run is empty or not a string, or something is not a tool.
         """
         _check_run(run)
-        return around_each(tools, lambda tool: self._once.around(tool, run))
+        return around_each(
+            tools,
+            lambda tool: self._once.around(tool, run),
+            lambda tool, inner: self._once.around(inner, run, through=tool.name),
+        )
 
     async def note(
         self, run: str, name: str, note_id: str, data: Mapping[str, Any]
@@ -175,11 +180,13 @@ class Journal:
             tools = Toolset(map(tool_from, self._store.definitions(run).values()))
         replay = Replay([entry_of(row) for row in rows])
 
-        def replayed(tool: Tool) -> Around:
-            otherwise = None if strict else self._once.around(tool, run, appending=True)
-            return replay.around(tool, otherwise)
+        def replayed(tool: Tool, through: str = "") -> Around:
+            again = partial(self._once.around, appending=True, through=through)
+            return replay.around(tool, None if strict else again(tool, run))
 
-        replaying: Toolset = around_each(tools, replayed)
+        replaying: Toolset = around_each(
+            tools, replayed, lambda tool, inner: replayed(inner, tool.name)
+        )
         return replaying
 
     def calls(self, *, run: str | None = None, state: State | None = None) -> list[JournalEntry]:

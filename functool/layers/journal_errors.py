@@ -63,6 +63,15 @@ def conflict_of_arguments(tool: str) -> JournalConflict:
     )
 
 
+def conflict_of_versions(through: str) -> JournalConflict:
+    """Return the error for a call that an older functool recorded without the name of its tool."""
+    return JournalConflict(
+        f"The call was not run: an older functool recorded a call with this id of {through!r} in"
+        " this run, and not which tool it called. So it may have taken effect. Look up what is"
+        " recorded, and go on with a new run."
+    )
+
+
 def newer_format(name: str, version: int, known: int) -> JournalError:
     """Return the error for a record that a newer functool wrote, in a format of its own."""
     return JournalError(

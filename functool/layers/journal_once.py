@@ -25,6 +25,7 @@ from functool.layers.journal_errors import (
     JournalConflict,
     JournalError,
     conflict_of_arguments,
+    conflict_of_versions,
     conflict_without_id,
 )
 from functool.layers.journal_file import Busy
@@ -64,12 +65,13 @@ class Once:
         self._store = store
         self._keep = keep
         # A lease that is not renewed in time makes a running call unknown.
-        self._leases = Leases(lambda held, end: retry_while_busy(lambda: store.renew(held, end)))
+        self._leases = Leases(lambda held: retry_while_busy(lambda: store.renew(held, new_lease())))
 
-    def around(self, tool: Tool, run: str, *, appending: bool = False) -> Around:
+    def around(self, tool: Tool, run: str, *, appending: bool = False, through: str = "") -> Around:
         """Return the function that wraps the body of one tool.
 
-        With `appending`, a call needs no id, and a known id stands for a new call.
+        With `appending`, a call needs no id, and a known id stands for a new call. `through` is the
+        name of the tool that calls this one, such as `call_tool` of a catalogue.
         """
         defined: list[Definition] = []
 
@@ -79,11 +81,13 @@ class Once:
             call.metadata = {**call.metadata, "journal": {"key": row.key}}
             if not defined:
                 defined.append(definition_of(tool))
-            [definition] = defined
+            definition = defined[0]  # Two threads may have added it.
             try:
                 await _retry_while_busy(
                     lambda: self._store.define(definition.digest, lambda: definition.form)
                 )
+                if through:
+                    await self._refuse_older(run, through, row.call_id)
                 found = await self._claim(row._replace(definition=definition.digest))
             except JournalError as error:
                 logger.error("a call of %s was not run: %s", tool.name, error)
@@ -155,6 +159,16 @@ class Once:
             started=time.time(),
         )
 
+    async def _refuse_older(self, run: str, through: str, call_id: str) -> None:
+        """Refuse a call that was recorded under the name of the tool that calls its tool.
+
+        Raises:
+            JournalConflict: It was. An older functool did this.
+        """
+        key = key_of(run, through, call_id)
+        if await _retry_while_busy(partial(self._store.fetch, key)) is not None:
+            raise conflict_of_versions(through)
+
     async def _claim(self, row: Row) -> Row | None:
         """Record that this call begins, and return None; or return the row that answers it.
 
@@ -182,7 +196,10 @@ class Once:
             elif not row.repeatable:
                 if found.state == "started":
                     await _retry_while_busy(partial(self._store.interrupt, row.key, found.attempt))
-                return found
+                # Look again: the call may have ended after the first look, on another thread.
+                last = await _retry_while_busy(partial(self._store.fetch, row.key))
+                if last is not None and last.attempt == found.attempt:
+                    return last
             elif await self._try_begin(row, partial(self._take_over, found)):
                 return None
 

@@ -75,11 +75,10 @@ class Leases:
     """The calls that run in this process. While there are any, a thread renews their leases.
 
     Args:
-        renew: `renew(pairs, lease)` writes a new lease, in seconds since the epoch, for pairs of
-            key and attempt.
+        renew: `renew(pairs)` writes a new lease for pairs of key and attempt.
     """
 
-    def __init__(self, renew: Callable[[Iterable[tuple[str, str]], float], None]) -> None:
+    def __init__(self, renew: Callable[[Iterable[tuple[str, str]]], None]) -> None:
         self._renew = renew
         self._begin()
 
@@ -125,7 +124,7 @@ class Leases:
             self._beating = bool(held)
         if held:
             try:
-                self._renew(held, new_lease())
+                self._renew(held)
             except ToolError:
                 logger.warning("the leases of running calls could not be renewed", exc_info=True)
         return bool(held)

@@ -20,9 +20,10 @@ class SearchTool(FunctionTool[..., Any]):
     tools: Toolset
 
     async def on_output(self, result: ToolResult, context: Context[Any]) -> None:
-        """Remember the tools in a result."""
+        """Remember the tools in a result. A journal may have kept it in a form of the host's."""
         shown = result.value if isinstance(result.value, list) else []
-        found = [self.tools[entry["name"]] for entry in shown if entry["name"] in self.tools]
+        listed = [str(entry.get("name")) for entry in shown if isinstance(entry, dict)]
+        found = [self.tools[name] for name in listed if name in self.tools]
         names = context.state.setdefault(FOUND, [])
         names += [tool.name for tool in found if tool.name not in names]
         if strangers := [tool.name for tool in found if tool.settings.untrusted]:

@@ -61,15 +61,24 @@ def each(tools: Any, change: Callable[[Any], Any]) -> Any:
     return tuple(changed) if type(tools) is tuple else changed
 
 
-def around_each(tools: Any, make: Callable[[Tool], Any]) -> Any:
+def around_each(
+    tools: Any, make: Callable[[Tool], Any], inner: Callable[[Tool, Tool], Any] | None = None
+) -> Any:
     """Return the tools, each with `make(tool)` around its body. The kind of `tools` stays the same.
 
-    A tool that runs the bodies of others, such as `call_tool`, gets `make(other)` around each.
+    A tool that runs the bodies of others, such as `call_tool`, gets `make(other)` around each, or
+    `inner(tool, other)`.
 
     Raises:
         DefinitionError: Something is not a tool, or two tools have the same name.
     """
-    return each(tools, lambda tool: tool.around(_made_for(make, tool)))
+
+    def change(tool: Tool) -> Tool:
+        made: Any = partial(make(tool))
+        made.for_tool = partial(_made_for, make if inner is None else partial(inner, tool))
+        return tool.around(made)
+
+    return each(tools, change)
 
 
 def for_tool(func: Any, tool: Tool) -> Any:

@@ -25,6 +25,7 @@ from functool.guardrails import budget, require_approval, truncate, trusted_only
 from functool.layers import words as word_search
 from functool.layers.cache import cached
 from functool.layers.catalog import FOUND, Catalog
+from functool.layers.journal import Journal
 from functool.layers.recorded import recording
 from functool.layers.words import WordIndex, words
 from tests import bfcl
@@ -658,6 +659,34 @@ def test_a_journal_tells_the_tools_behind_call_tool_apart(journal):
     assert did == ["read", "delete"]
     assert [entry.tool for entry in journal.calls()] == did
     assert journal.calls()[0].arguments == {"path": "x"}
+
+
+def test_a_call_that_an_older_version_recorded_does_not_run_again(journal):
+    """A journal that names `call_tool` where the called tool should stand refuses the same call."""
+    fixed, did = files()
+    old = SchemaTool("call_tool", "d", {"properties": {"path": {}}}, lambda arguments: "read x")
+    call(Toolset([journal.once(old, "r")]), "call_tool", {"path": "x"})
+    replayed = journal.replay("r", fixed)
+    appending = journal.replay("r", fixed, strict=False)
+
+    for tools in (journal.once(fixed, "r"), appending):
+        refused = through(tools, "read").error
+        assert refused.type == "JournalConflict" and "may have taken effect" in refused.message
+    assert through(replayed, "read").error.type == "NotRecorded"
+    assert did == []
+    assert through(journal.once(fixed, "r"), "read", id="2").text == "read x"
+    assert through(appending, "read", id="3").text == "read x"
+
+
+def test_a_search_that_a_journal_kept_in_another_form_is_answered(tmp_path):
+    """What `keep` of a journal made of the found tools is the answer when the search comes again."""
+    for kept in ([WEATHER.name], [{"tool": 1}, {"name": []}], "one tool"):
+        journal = Journal(
+            tmp_path / str(len(kept)), keep=lambda result, kept=kept: ToolResult.of(kept)
+        )
+        tools = journal.once(Catalog(TOOLS).fixed(), "r")
+        first, second = (call(tools, "search_tools", {"query": "forecast"}) for _ in range(2))
+        assert first.value[0]["name"] == WEATHER.name and second.value == kept
 
 
 def test_a_replay_tells_the_tools_behind_call_tool_apart(journal, tmp_path):

@@ -702,15 +702,15 @@ def test_a_lease_is_renewed_while_the_body_runs(tmp_path, monkeypatch):
 
 
 def test_a_lease_is_renewed_as_soon_as_the_file_is_free(tmp_path, monkeypatch, caplog):
-    """A renewal that meets another writer is tried again at once, not at the next beat."""
+    """A renewal that meets another writer is tried again at once, with a whole lease each time."""
     journal = Journal(tmp_path / "j")
     other = sqlite3.connect(tmp_path / "j", isolation_level=None, check_same_thread=False)
     tries = []
 
-    def renewing(self, *given):
-        tries.append(1)
+    def renewing(self, held, lease):
+        tries.append(lease)
         try:
-            renew(self, *given)
+            renew(self, held, lease)
         except JournalError:
             other.execute("ROLLBACK")  # The other writer ends after the first attempt.
             raise
@@ -726,7 +726,7 @@ def test_a_lease_is_renewed_as_soon_as_the_file_is_free(tmp_path, monkeypatch, c
         return "slow"
 
     assert call(journal.once(slow, run="r")).value == "slow"
-    assert len(tries) == 2 and not caplog.records
+    assert len(tries) == 2 and tries[0] < tries[1] and not caplog.records
     other.close()
 
 
@@ -814,6 +814,55 @@ def test_call_all_and_threads_share_a_journal(journal):
     assert [r.error for results in answers for r in results if r.error] == []
     assert sorted(effects) == list(range(20))
     assert [[r.value["paid"] for r in results] for results in answers] == [list(range(20))] * 4
+
+
+def test_a_call_that_ends_while_another_thread_looks_at_it_answers_it(journal, monkeypatch):
+    """A call is answered by an equal one that ended just after the journal found that it runs."""
+    looked, effects = threading.Event(), []
+
+    @FunctionTool
+    def pay() -> str:
+        """Pay."""
+        effects.append(1)
+        looked.wait(10)
+        return "paid"
+
+    pay = journal.once(pay, run="r")
+    first = threading.Thread(target=call, args=(pay, {}))
+    fetch = journal_store.Store.fetch
+
+    def slow_fetch(store, key):
+        row = fetch(store, key)
+        if threading.current_thread() is not first and row is not None and row.state == "started":
+            looked.set()
+            first.join()
+        return row
+
+    monkeypatch.setattr(journal_store.Store, "fetch", slow_fetch)
+    first.start()
+    while not effects:
+        time.sleep(0.001)
+
+    assert call(pay, {}).text == "paid"
+    assert effects == [1] and [entry.state for entry in journal.calls()] == ["done"]
+
+
+def test_two_threads_make_the_first_calls_of_a_tool(journal, monkeypatch):
+    """The first calls may come together on two threads: these and all later ones are answered."""
+    together, define = threading.Barrier(2, timeout=10), journal_once.definition_of
+
+    def slow_definition(tool):
+        together.wait()
+        return define(tool)
+
+    monkeypatch.setattr(journal_once, "definition_of", slow_definition)
+    pay, effects = counted()
+    pay = journal.once(pay, run="r")
+
+    answers = in_threads(2, lambda: call(pay, {"amount": 2}))
+
+    assert [each.value for each in [*answers, call(pay, {"amount": 2})]] == [{"paid": 2}] * 3
+    assert effects == [2]
 
 
 def test_entries_say_all_there_is(journal):
