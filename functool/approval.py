@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+MODEL = "the model"
+"""The source of a value that comes neither from the user nor from a trusted tool."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Decision:
@@ -191,7 +194,8 @@ class Grant:
         """Whether the grant covers the call of `request`, whose tool has these defaults."""
         if not self.is_open or (self.tool, self.definition) != (request.tool, request.definition):
             return False
-        labelled = {place[:1] + place[1:].partition("/")[0] for place in request.sources}
+        labels = (place for place, names in request.sources.items() if {*names} != {MODEL})
+        labelled = {place[:1] + place[1:].partition("/")[0] for place in labels}
         if self.free and labelled & {"", *(f"/{escaped(name)}" for name in self.free)}:
             return False
         sent, wanted = request.arguments, {**defaults, **self.arguments}

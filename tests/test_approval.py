@@ -205,13 +205,14 @@ def test_a_free_argument_is_not_free_for_an_untrusted_tool(place, covered):
     named = {"body": "hi", "top": 1, "a": 2}
     sent = {**named, "to": ["ada"], "a/b": 1, "~": 1}
 
-    def covers(arguments, **options):
+    def covers(source, arguments, **options):
         grant = Grant.of(tool, arguments, **options)
-        asked = ApprovalRequest.of("send", grant.definition, sent, "c1", {place: ["read_mail"]})
+        asked = ApprovalRequest.of("send", grant.definition, sent, "c1", {place: [source]})
         return grant.covers(asked, {})
 
-    assert covers(named, free=("to", "a/b", "~")) is covered
-    assert covers(sent), "a person has seen the value"
+    assert covers("read_mail", named, free=("to", "a/b", "~")) is covered
+    assert covers("the model", named, free=("to", "a/b", "~"))
+    assert covers("read_mail", sent), "a person has seen the value"
 
 
 def test_a_grant_names_arguments_of_the_tool():

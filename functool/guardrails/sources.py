@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from functool.approval import defaults_of, escaped, is_texts, same_json
+from functool.approval import MODEL, defaults_of, escaped, is_texts, same_json
 from functool.call import ToolCall, ToolResult, ToolSchema, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
@@ -21,9 +21,6 @@ from functool.guardrails.asking import InputGuardrail, arguments_of
 from functool.schema.json_schema import property_names
 
 Wrote = Callable[[Context[Any]], "str | Iterable[str]"]
-
-MODEL = "the model"
-"""The source of a value that comes neither from the user nor from a trusted tool."""
 
 _RETURNED = "functool.trusted_only:returned"
 _SHORT = 200
