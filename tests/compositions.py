@@ -125,7 +125,7 @@ class World:
 
     def probe(self, level: int, at: int) -> Callable[[ToolCall, Context[Any]], None]:
         def probe(call: ToolCall, context: Context[Any]) -> None:
-            if (level, at) == (self.top, 0):
+            if (level, at) == (self.top, 0) and call.id != "another":
                 ROOT.set(call.id)
             labels = deepcopy(call.metadata.get("sources") or {})
             tool = context.schema.name if context.schema else ""

@@ -67,10 +67,11 @@ from tests.compositions import (
     compositions,
     normal,
     planned,
+    text_of,
 )
 
 FEW = min(300, settings().max_examples)  # An example makes up to four calls of many tools.
-MANY = int(os.environ.get("FUNCTOOL_COMBINATIONS", "20_000"))
+MANY = int(os.environ.get("FUNCTOOL_COMBINATIONS", "5_000"))
 PIECE = SECRET[:3]
 
 
@@ -156,11 +157,12 @@ def follow(made, plan, steps, attempt):
             check_probe(made, plan, last, step, attempt)
             last = step
     assert not ran or max(ran.values()) == 1, f"a body ran twice: {steps}"
-    assert not (plan.form in ("wrong kind", "twice", "no JSON") and last is None and ran)
-    if last is not None and not ran[0]:
-        check_end(made, last, attempt, ran)
-    elif not ran[0]:
-        assert plan.form != "plain" and plan.form != "strict", "no guardrail has seen the call"
+    if plan.form in ("unknown", "twice", "no JSON"):
+        assert last is None and not ran, f"a guardrail or a body got wrong arguments: {steps}"
+    elif last is not None and not ran[0]:
+        check_end(made, plan, last, attempt, ran)
+    elif last is None:
+        assert not plan.fits, "no guardrail has seen the call"
     return bool(ran[0])
 
 
@@ -170,6 +172,7 @@ def check_body(made, last, step):
         f"the guardrails after {last} were not asked"
     )
     assert normal(last.arguments) == normal(step.arguments), f"seen was {last}, but {step} ran"
+    assert isinstance(text_of(step.arguments), str), f"a body got wrong arguments: {step}"
     again = [call for call in made.stored if call[:2] == (step.level, last.call_id)]
     broke_off = made.composition.body.outcome in ("CancelledError", "hangs")
     if again and made.stores(step.level, "once") and not (broke_off or made.asks_below(step.level)):
@@ -220,13 +223,13 @@ def check_guard(made, last, step, attempt):
     assert step.arguments == (last.arguments if rule == PASS else rule), f"{name} made {step}"
 
 
-def check_end(made, last, attempt, ran):
+def check_end(made, plan, last, attempt, ran):
     """Check that a call ended before its body for a reason."""
     inputs = made.levels[last.level].inputs
     if last.at == len(inputs):
-        assert ran[last.level] or made.may_answer(last), (
-            f"the call ended without a reason at {last}"
-        )
+        # Behind `call_tool` the inner tool refuses wrong arguments, which the guardrails have seen.
+        reason = ran[last.level] or made.may_answer(last) or not plan.fits
+        assert reason, f"the call ended without a reason at {last}"
         return
     rule = GUARDS[inputs[last.at]].rule(last.arguments, last.labels)
     if rule == COUNT:
@@ -302,8 +305,9 @@ def check_notes(made, attempts):
         one.level == two.level and two.at == one.at + 1 and one.arguments != two.arguments
         for one, two in zip(saw, saw[1:], strict=False)
     )
-    noted = result.metadata.get("guardrails", [])
-    noted = [n for n in noted if n != "none" and (n["stage"], n["did"]) == ("input", "replaced")]
+    given = result.metadata.get("guardrails")
+    listed = given if isinstance(given, list) else []  # A body may have claimed something else.
+    noted = [note for note in listed if (note["stage"], note["did"]) == ("input", "replaced")]
     assert len(noted) >= replaced, f"not noted: {result}"
     outputs = {name for level in made.levels for name in level.outputs}
     ran = any(step.kind == "ran" for step in steps)
@@ -324,7 +328,7 @@ def check_front(made, plan, steps):
     except ArgumentError:
         fits = False
     own = made.composition.has("repaired", "call_tool", *AGENTS)
-    if not own and not (plan.form == "unknown" and made.composition.body.rest):
+    if not own:
         assert fits == plan.fits, f"bind says {fits} to {plan}"
     text = sent if isinstance(sent, str) else json.dumps(sent)
     if fits:
