@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from functool.approval import same_json
+from functool.approval import same_json, without_gc
 from functool.binding.engine import bounded_work, validator_of
 from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
 from functool.binding.problems import path_text, repeated_key, unknown_name
@@ -63,7 +63,12 @@ class SchemaBinder:
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the validated arguments, with defaults filled in."""
-        sent: dict[str, Any] = self._decode(decoded(as_text(arguments, self._limit)))
+        text = as_text(arguments, self._limit)
+        with without_gc(len(text)):
+            return self._checked(text)
+
+    def _checked(self, text: str) -> dict[str, Any]:
+        sent: dict[str, Any] = self._decode(decoded(text))
         drop_nulls(sent, self._droppable)
         if lists := [name for name in self._lists if isinstance(sent.get(name), str)]:
             sent = self._decode({**sent, **{name: parsed(sent[name]) for name in lists}})
