@@ -162,7 +162,7 @@ class Trip:
             answer = ask(guardrail, result, view, "output", record)
             if answer is not None:
                 new = await await_answer(answer, guardrail, result, "output", record)
-                result = with_matching_value(result, new)
+                result = _with_labels_of(result, with_matching_value(result, new))
         return result
 
     def note(self, result: ToolResult) -> None:
@@ -228,6 +228,14 @@ def _labels_on(result: ToolResult) -> tuple[str, ...]:
     """Return the untrusted tools that a result says it came from."""
     names = metadata_of(result).get("sources", ())
     return tuple(map(cut_str, names)) if isinstance(names, (list, tuple)) else ()
+
+
+def _with_labels_of(result: ToolResult, new: ToolResult) -> ToolResult:
+    """Return a guardrail's new result with the labels of the last one: the next may store it."""
+    names = [*dict.fromkeys((*_labels_on(result), *_labels_on(new)))]
+    if new is result or not names:
+        return new
+    return changed(new, metadata={**metadata_of(new), "sources": names})
 
 
 def _labels_of(metadata: Mapping[str, Any]) -> list[Any]:
