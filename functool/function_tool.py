@@ -204,7 +204,9 @@ class FunctionTool(Tool, Generic[P, R]):
         if output is not None and docs.returns:
             output.setdefault("description", docs.returns)
         plain = parts.json_schema(docs.params)
-        return publish(self._name, description, plain, strict, output, rest=parts.rest)
+        schema, codec = publish(self._name, description, plain, strict, output, rest=parts.rest)
+        schema.names = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
+        return schema, codec
 
     if TYPE_CHECKING:
 

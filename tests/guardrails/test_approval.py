@@ -788,6 +788,45 @@ def test_a_grant_names_parameters():
     assert ran == [5]
 
 
+@pytest.mark.parametrize("wrap", [lambda tool: tool, lambda tool: WrapperTool(tool, name="p")])
+def test_a_grant_knows_the_defaults_of_parameters_that_swap_their_aliases(wrap):
+    """What a grant leaves out has its default, under the name of the parameter and not of the alias."""
+    ran = []
+
+    def pay(
+        a: Annotated[int, Field(alias="b")] = 1, b: Annotated[int, Field(alias="a")] = 2
+    ) -> None:
+        ran.append((a, b))
+
+    tool = wrap(FunctionTool(pay))
+    tool.add_input_guardrails([require_approval()])
+    context = granting(Grant.of(tool, {}, uses=9))
+    for sent in ({}, {"b": 1}, {"a": 1, "b": 2}, {"a": 1}):
+        call(tool, sent, context)
+
+    assert ran == [(1, 2), (1, 2)]
+    context = granting(Grant.of(tool, {"a": 5}, uses=9))
+    for sent in ({"b": 5}, {"a": 5}):
+        call(tool, sent, context)
+    assert ran[2:] == [(5, 2)]
+
+
+def test_the_note_about_an_edit_knows_the_defaults_of_aliases():
+    """A default that the person left out is no change."""
+
+    def pay(
+        a: Annotated[int, Field(alias="b")] = 1, b: Annotated[int, Field(alias="a")] = 2
+    ) -> str:
+        return f"{a} {b}"
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    _, same = decide_by("sync", tool, {}, {})
+    _, other = decide_by("sync", tool, {"b": 5}, {})
+
+    assert same.text == "1 2"
+    assert other.text == "A person changed the arguments of this call: `a` left out.\n1 2"
+
+
 def test_an_approval_is_for_one_of_several_equal_calls_inside_of_each_other():
     """A body that calls its own tool again, or a wrapper that runs it twice, has to ask again."""
     asked, runs = [], []
