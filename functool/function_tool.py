@@ -364,7 +364,7 @@ def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
     default = parameter.default
     if default is Parameter.empty or parameter.kind is parameter.kind.VAR_POSITIONAL:
         return None
-    with suppress(TypeError):
+    with suppress(Exception):  # An author's own `__hash__` may raise anything.
         hash(default)
         return (lambda: default) if parameter.by_field or not own else None
     return functools.partial(deepcopy, default)  # It is mutable, or holds what is.
