@@ -176,11 +176,8 @@ class Grant:
             uses=uses,
             expires_at=expires_at,
         )
-        known = schema.plain.get("properties", {})
-        sent = tool.sent_form(dict.fromkeys([*grant.arguments, *grant.free]))  # Without aliases.
-        if schema.plain.get("additionalProperties") is False and (
-            new := sorted(sent.keys() - known)
-        ):
+        known, named = schema.arguments, {*grant.arguments, *grant.free}
+        if schema.plain.get("additionalProperties") is False and (new := sorted(named - {*known})):
             raise ValueError(f"unknown argument {', '.join(new)}; known: {', '.join(known)}")
         return grant
 
@@ -239,8 +236,8 @@ def definition_of(schema: Any) -> str:
 
 
 def defaults_of(schema: Any) -> dict[str, Any]:
-    """Return the defaults in a schema, by argument."""
-    parts = schema.plain.get("properties", {}).items()
+    """Return the defaults in a tool's schema, by canonical argument."""
+    parts = schema.arguments.items()
     # A part may also be `true`, which allows anything.
     return {n: part["default"] for n, part in parts if isinstance(part, dict) and "default" in part}
 

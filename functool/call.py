@@ -195,21 +195,23 @@ class ToolResult(_ShownSlot):
         return self.value
 
 
-# The default of an InitVar becomes a class attribute, which would hide the slot of the base class.
-for _owner, _name in ((ToolFailure, "cause"), (ToolResult, "_shown")):
-    delattr(_owner, _name)
-
-
 _SLOTS = ("output", "value", "error", "metadata", "call_id", "_shown")
 
 
+class _NamesSlot:
+    """A slot for `names`. It is not a dataclass field: no model learns it, and no host sends it."""
+
+    __slots__ = ("names",)
+
+
 @dataclass(slots=True, kw_only=True)
-class ToolSchema:
+class ToolSchema(_NamesSlot):
     """Everything that a model learns about a tool.
 
     `parameters` is the published JSON Schema (2020-12) of the arguments, in the strict form if
     `strict` is set. `plain` is the schema before that: dialects with other rules render from it.
-    `output` is the schema of the return value, if its annotation has one.
+    `output` is the schema of the return value, if its annotation has one. `names` maps the aliases
+    in these schemas to the names of the parameters, under which hooks and guardrails get them.
     """
 
     name: str
@@ -218,6 +220,24 @@ class ToolSchema:
     plain: dict[str, Any]
     strict: bool = False
     output: dict[str, Any] | None = None
+    if TYPE_CHECKING:
+        names: Mapping[str, str] = {}
+    else:
+        names: InitVar[Mapping[str, str]] = {}
+
+        def __post_init__(self, names):
+            self.names = names
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The schema of each argument, by its name in the canonical arguments of a call."""
+        properties = self.plain.get("properties", {})
+        return {self.names.get(name, name): part for name, part in properties.items()}
+
+
+# The default of an InitVar becomes a class attribute, which would hide the slot of the base class.
+for _owner, _name in ((ToolFailure, "cause"), (ToolResult, "_shown"), (ToolSchema, "names")):
+    delattr(_owner, _name)
 
 
 def wrong_call(given: Any) -> TypeError:

@@ -222,8 +222,10 @@ def test_a_grant_names_arguments_of_the_tool():
 
     tool = FunctionTool(pay)
     assert Grant.of(tool, {"amount": 1}, free=["to"]).arguments == {"amount": 1}
+    with pytest.raises(ValueError, match="unknown argument Amount; known: amount, to"):
+        Grant.of(tool, {"Amount": 1})
     for arguments, free in (({"zz": 1}, ()), ({}, ("zz",))):
-        with pytest.raises(ValueError, match="unknown argument zz; known: Amount, to"):
+        with pytest.raises(ValueError, match="unknown argument zz; known: amount, to"):
             Grant.of(tool, arguments, free=free)
         with pytest.raises(ValueError, match="unknown argument zz"):
             Grant.of(WrapperTool(tool), arguments, free=free)

@@ -1754,11 +1754,15 @@ def test_no_step_of_a_long_call_looks_for_garbage(work):
     """A hundred thousand lists would make the collector run hundreds of times."""
     sent = {"x": [[]] * 100_000}
     collections = []
-    gc.callbacks.append(lambda phase, info: collections.append(phase))
+
+    def collected(phase, info):
+        collections.append(phase)
+
+    gc.callbacks.append(collected)
     try:
         bound = work(sent)
     finally:
-        gc.callbacks.pop()
+        gc.callbacks.remove(collected)
 
     assert len(collections) < 50
     assert bound.arguments == sent

@@ -200,6 +200,26 @@ def test_values_are_slotted_keyword_only_and_travel(value):
         value.other = 1
 
 
+def test_the_names_of_parameters_travel_with_a_schema_and_are_not_shown():
+    """Aliases are what a model learns; hosts find the arguments of a call by the names of the parameters."""
+    schema = ToolSchema(
+        name="n",
+        description="d",
+        parameters={},
+        plain={"properties": {"a": {"type": "string"}, "b": {}, "c": True}},
+        names={"a": "b", "b": "a"},
+    )
+    for twin in (
+        schema,
+        pickle.loads(pickle.dumps(schema)),
+        copy.deepcopy(schema),
+        dataclasses.replace(schema, name="other"),
+    ):
+        assert twin.names == {"a": "b", "b": "a"}
+        assert twin.arguments == {"b": {"type": "string"}, "a": {}, "c": True}
+    assert "names" not in repr(schema) and "names" not in dataclasses.asdict(schema)
+
+
 def test_defaults_are_not_shared():
     """Two results never share a list or a dict."""
     assert ToolResult().output is not ToolResult().output

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from functool.approval import same_json, without_gc
 from functool.binding.engine import bounded_work, validator_of
 from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
-from functool.binding.problems import path_text, repeated_key, unknown_name
+from functool.binding.problems import PAIRS, path_text, repeated_key, unknown_name
 from functool.errors import ArgumentError
 from functool.schema.admits import Known, admits_null, takes_only_containers
 from functool.schema.json_schema import UNSET, property_names
@@ -53,6 +53,7 @@ class SchemaBinder:
         self._schema = dict(schema)
         self._limit = limit
         self._decode: Any = codec.decode if codec else dict
+        self._strict = codec is not None
         required, parts = schema.get("required") or (), (schema.get("properties") or {}).items()
         known: Known = {}
         self._droppable = [
@@ -130,6 +131,11 @@ class SchemaBinder:
         if word == "type":
             kinds = [wanted] if isinstance(wanted, str) else wanted
             expected = " or ".join(_KINDS.get(kind, kind) for kind in kinds)
+            closed = (
+                error.schema.get("properties") or error.schema.get("additionalProperties") is False
+            )
+            if self._strict and "object" in kinds and not closed:
+                expected += PAIRS
             return {"path": path, "expected": expected + repeated_key(error.instance)}
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
             steps = list(error.absolute_path)

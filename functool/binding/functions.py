@@ -193,7 +193,8 @@ class FunctionBinder:
             values = validate(text)
         except ValidationError as error:
             named = {problem["path"] for problem in problems}
-            others = problems_of(error, sent, self._root, self._known, self._tuples)
+            coded = self._decode is not None
+            others = problems_of(error, sent, self._root, self._known, self._tuples, coded)
             problems += [problem for problem in others if problem["path"] not in named]
         except Exception as error:
             raise validator_failed(error) from error

@@ -106,6 +106,36 @@ def test_a_parameters_name_is_no_value_where_the_model_writes_an_alias():
     assert "/to is from the model" in run(tool, {"payee": "eve"}).text
 
 
+def test_an_alias_beside_arguments_that_the_schema_does_not_name():
+    """The parameter's name and its default are the author's, and every other name the model's."""
+
+    def pay(to: Annotated[str, Field(alias="payee")] = "the bank", **rest: str) -> str:
+        return "paid"
+
+    guard = trusted_only(wrote=lambda context: "pay bob")
+    tool = FunctionTool(pay, input_guardrails=[guard])
+    assert run(tool, {}).text == run(tool, {"payee": "bob"}).text == "paid"
+    assert run(tool, {"payee": "the bank"}).text == "paid"
+    assert "/to is from the model" in run(tool, {"payee": "eve"}).text
+    assert "/eve is from the model" in run(tool, {"payee": "bob", "eve": "bob"}).text
+    assert run(tool, {"to": "eve"}).error.type == "ArgumentError"
+
+
+def test_an_argument_with_an_alias_is_not_another_one_that_was_left_out():
+    """A call that leaves out an optional argument is checked, and not refused."""
+
+    def pay(
+        to: Annotated[str, Field(alias="payee")],
+        note: Annotated[str, Field(default_factory=lambda: "none")],
+    ) -> str:
+        return "paid"
+
+    tool = FunctionTool(pay, input_guardrails=[trusted_only("note")])
+    assert run(tool, {"payee": "eve"}, sources={"/payee": ["mail"]}).text == "paid"
+    labelled = {"/note": ["mail"]}
+    assert "/note is from" in run(tool, {"payee": "a", "note": "b"}, sources=labelled).text
+
+
 MALFORMED = [
     ["web"],
     "web",
