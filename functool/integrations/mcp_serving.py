@@ -19,6 +19,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
+from functool.integrations.mcp_bodies import bound_requests
 from functool.integrations.mcp_contexts import one_client
 from functool.integrations.mcp_handlers import Tools
 from functool.integrations.mcp_server import ToolServer
@@ -136,6 +137,7 @@ def http_app(
         enable_dns_rebinding_protection=not is_open, allowed_hosts=names, allowed_origins=origins
     )
     app = served.streamable_http_app(transport_security=guard)
+    bound_requests(served)
     if token is not None:
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError("a token is printable ASCII without spaces, and not empty")
