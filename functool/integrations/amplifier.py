@@ -34,7 +34,7 @@ from functool.call import failure_of, to_json
 from functool.content import base64_of
 from functool.executors import inline
 from functool.integrations.values import bytes_of, text_of
-from functool.integrations.visible import arguments_text
+from functool.integrations.visible import arguments_text, sources_text
 from functool.layers.some_tools import one_tool
 
 try:
@@ -262,11 +262,13 @@ def _expand(item: Mountable, made: object) -> Iterable[Tool]:
 def _session_context(coordinator: Any, config: Any) -> Context[Any]:
     async def approve(request: ApprovalRequest) -> Decision:
         arguments = arguments_text(request.arguments, indent=None)
-        if len(arguments) > MAX_QUESTION:
-            size = f"the arguments are {len(arguments):,} characters long"
+        sources = sources_text(request.sources)
+        length = len(arguments) + len(sources)
+        if length > MAX_QUESTION:
+            size = f"the arguments are {length:,} characters long"
             why = f"{size}, and a person is shown at most {MAX_QUESTION:,}"
             raise GuardrailError(f"The call was refused. Nobody was asked: {why}.")
-        prompt = f"Allow the tool {request.tool} to run with {arguments}?"
+        prompt = f"Allow the tool {request.tool} to run with {arguments}?{sources}"
         try:
             answer = await coordinator.approval_system.request_approval(
                 prompt, [_ALLOW, _DENY], APPROVAL_SECONDS, "deny"

@@ -34,6 +34,7 @@ from functool import (  # noqa: E402
     Toolset,
     ToolSettings,
 )
+from functool.guardrails import sources, trusted_only  # noqa: E402
 from functool.integrations import amplifier, amplifier_template  # noqa: E402
 from tests.integrations.odd_tools import (  # noqa: E402
     HUGE,
@@ -515,6 +516,24 @@ def test_an_approval_shows_all_characters(mounted: Any) -> None:
     ((prompt, *_),) = approvals.asked
     assert r'"\u202ea\u200b\u009b2J\u007f \u00e9"' in prompt
     assert prompt.isascii() and prompt.replace("\n", "").isprintable()
+
+
+def test_an_approval_shows_where_a_value_is_from(
+    mounted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person reads which values did not come from the user, as in every other question of functool."""
+    monkeypatch.setattr(sources, "wanted_results", set())
+
+    @FunctionTool(input_guardrails=[trusted_only("to", ask=True, wrote=lambda context: "")])
+    def mail(to: str) -> str:
+        """Send a mail."""
+        return "sent"
+
+    approvals = Approvals("Deny")
+    mounted(mail, approvals=approvals).run([("mail", {"to": "eve@x"})])
+    ((prompt, *_),) = approvals.asked
+    told = "/to came from the model, which may hold text of strangers"
+    assert prompt == f'Allow the tool mail to run with {{"to": "eve@x"}}?\n{told}'
 
 
 def test_without_an_approval_system_the_call_waits_for_one(host: Host) -> None:
