@@ -249,6 +249,7 @@ def put_aside(context: Context[Any], key: str, paused: Any) -> None:
 
 def taken_up(context: Context[Any], key: str) -> Any:
     """Return a paused run, or None. Its labels are those of this call as well."""
+    context.notes.pop(_ASKED, None)  # A runner may be used with a context that lives on.
     paused, labels = context.state.pop(key, (None, ()))
     context.add_sources(labels)
     return paused
