@@ -740,6 +740,20 @@ def test_asking_again_starts_nothing_anew(bridge: Any) -> None:
     assert (said(tool, context).text, paid) == ("done", [7])
 
 
+@pytest.mark.parametrize(
+    "text", ['{"amount": NaN}', '{"amount": 1e999}', f'{{"amount": {"9" * 5_000}}}']
+)
+@pytest.mark.parametrize("bridge", [OPENAI, AGENT_FRAMEWORK], ids=lambda bridge: bridge.name)
+def test_a_number_that_no_question_can_show(bridge: Any, text: str) -> None:
+    """Where a framework asks before it looks, arguments that are no JSON are refused, and the sub-agent goes on."""
+    paid: list[int] = []
+    context = Context(approver=lambda request: True)
+    result = said(expert(bridge, [paying(paid)], [("i1", "pay", text)], "well"), context)
+
+    assert (result.text, paid) == ("well", [])
+    assert not [key for key in context.state if bridge.name.replace("-", "_") in key]
+
+
 def test_a_time_limit_around_an_agent_ends_its_tools(bridge: Any) -> None:
     """When the time of an agent's call is up, its tool is cancelled and has cleaned up before the answer."""
     notes: list[str] = []
