@@ -497,6 +497,27 @@ def test_approvals_go_to_the_sessions_approval_system(
     assert (options, seconds, default) == (["Allow", "Deny"], 300.0, "deny")
 
 
+@pytest.mark.parametrize(
+    "detail", [10**5_000, {"name": "\ud800"}, object()], ids=["long", "half", "odd"]
+)
+def test_details_that_are_no_json_are_text(mounted: Any, detail: Any) -> None:
+    """`execute` answers also if a failure has details, or reports progress, that JSON cannot express."""
+
+    @FunctionTool
+    def fail(context: Context) -> None:
+        """Fail."""
+        context.emit("tool:progress", detail=detail)
+        raise ToolError("It failed.", details={"what": detail, "code": 3})
+
+    host = mounted(fail)
+
+    assert host.run([("fail", {})]) == ["Error: It failed."]
+    (result,) = host.results
+    assert (result.error["code"], type(result.error["what"])) == (3, str)
+    told = [data["detail"] for event, data in host.events if event == "tool:progress"]
+    assert told == [result.error["what"]]
+
+
 def test_a_call_that_is_too_long_to_be_read_is_refused(mounted: Any) -> None:
     """A person sees all of what will run, or is not asked."""
     ran.clear()
