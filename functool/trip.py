@@ -84,8 +84,7 @@ class Trip:
             canonical = self.binder.canonical(self.sent.arguments, self.values)
             self._call = with_arguments(self.sent, canonical)
             if self.sent.metadata and sources.has_sources(self.sent):
-                names: Any = self.binder.sent_form({name: name for name in canonical})
-                self._call.metadata = sources.placed(self.sent, names, self.tool.schema)
+                self._call.metadata = sources.placed(self.sent, canonical, self.tool.schema)
         return self._call
 
     @property
