@@ -120,6 +120,82 @@ def test_an_alias_beside_arguments_that_the_schema_does_not_name():
     assert run(tool, {"to": "eve"}).error.type == "ArgumentError"
 
 
+@pytest.mark.parametrize(
+    ("replaced", "refused"),
+    [
+        ({"to": "eve", "parts": ["a"]}, "/to is from mail"),
+        ({"to": "ann", "parts": ["eve"]}, None),
+        ({"to": "EVE", "parts": ["eve"]}, None),
+    ],
+    ids=["moved", "as it was", "changed"],
+)
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_label_follows_a_text_that_a_guardrail_moves(replaced, refused, kept):
+    """The same text under another argument is still from the untrusted tool."""
+
+    def move(call, context):
+        new = ToolCall(name="pay", arguments={"amount": 1.0, **replaced})
+        return replace(new, metadata=call.metadata) if kept else new
+
+    tool, paid = pay_tool(move, trusted_only("to"))
+    sent = {"to": "ann", "amount": 1.0, "parts": ["eve", "ann"]}
+    result = run(tool, sent, sources={"/parts/0": ["mail"]})
+
+    assert (refused in result.text) if refused else paid == [(replaced["to"], 1.0)]
+    assert result.metadata["sources"] == ["mail"]
+
+
+def test_a_text_that_two_tools_wrote_has_both_labels_where_it_is_moved_to():
+    """A place that has a label of its own keeps only that one, and nothing else gets one."""
+    seen = []
+
+    def move(call, context):
+        return replace(call, arguments={**call.arguments, "to": "eve", "parts": ["eve", "x", "y"]})
+
+    def look(call, context):
+        seen.append(call.metadata["sources"])
+
+    tool, paid = pay_tool(move, look, lambda call, context: replace(call, id="c2"), look)
+    labels = {"/parts/0": ["mail"], "/parts/1": ["web"], "/parts/2": ["a"]}
+    run(tool, {"to": "x", "amount": 1.0, "parts": ["eve", "eve", "eve"]}, sources=labels)
+
+    assert seen == [{**labels, "/to": ["mail", "web", "a"]}] * 2
+    assert paid == [("eve", 1.0)]
+
+
+def test_of_too_many_labelled_values_the_whole_call_gets_the_labels():
+    """Ten thousand are compared, so that the work of a replaced call is bounded."""
+    seen = []
+
+    def look(call, context):
+        seen.append(call.metadata["sources"])
+
+    def swap(call, context):
+        return replace(call, arguments={**call.arguments, "to": "b"})
+
+    tool, _ = pay_tool(look, swap, look)
+    for count, more in ((10_000, {}), (10_001, {"": ["mail", "web"]})):
+        sent = {"to": "a", "amount": 1.0, "parts": ["x"] * count}
+        labels = {"/parts": ["mail", "web"]}
+        run(tool, sent, sources=labels)
+        assert seen[-2:] == [labels, {**labels, **more}]
+
+
+def test_no_label_moves_where_a_guardrail_takes_the_labels_away():
+    """A guardrail may say that a value is trusted, for all places that the call had before."""
+
+    def trust(call, context):
+        return replace(call, arguments={"to": "eve", "amount": 1.0}, metadata={"sources": None})
+
+    tool, paid = pay_tool(trust, trusted_only("to"))
+    labels = {"/to": ["mail"]}
+    assert run(tool, {"to": "eve", "amount": 1.0}, sources=labels).text == "paid"
+    assert (
+        "/to is from"
+        in run(tool, {"to": "a", "amount": 1, "parts": ["eve"]}, sources={"/parts": ["mail"]}).text
+    )
+
+
 def test_an_argument_with_an_alias_is_not_another_one_that_was_left_out():
     """A call that leaves out an optional argument is checked, and not refused."""
 
