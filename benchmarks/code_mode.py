@@ -103,7 +103,7 @@ async def compared(what: str, tool, plain, budgets: tuple[float, float]) -> None
 
 async def at_once(programs_at_once: int) -> None:
     """Print what many programs at once take, and the memory of their interpreters."""
-    run, most = programs(code_mode([step]), 10), 0
+    tool, most = code_mode([step]), 0
 
     async def watch() -> None:
         nonlocal most
@@ -112,7 +112,8 @@ async def at_once(programs_at_once: int) -> None:
             await asyncio.sleep(0.02)
 
     watching, start = asyncio.create_task(watch()), time.perf_counter()
-    await asyncio.gather(*[run(1_000 + n) for n in range(programs_at_once)])
+    # Each in a context of its own, because one context has only a part of the places.
+    await asyncio.gather(*[programs(tool, 10)(1_000 + n) for n in range(programs_at_once)])
     took = (time.perf_counter() - start) * 1_000
     watching.cancel()
     print(

@@ -41,7 +41,7 @@ from functool.bundled.code_record import (
 from functool.bundled.code_rewrite import Program, ProgramRefused, prepared
 from functool.bundled.code_run import Run, Stopped
 from functool.bundled.code_stubs import Stubs
-from functool.bundled.code_worker import MontyError, Session, Sessions, Setup, WorkerDied
+from functool.bundled.code_worker import MontyError, Session, Sessions, Setup, Share, WorkerDied
 from functool.call import to_json
 from functool.executors import in_thread
 
@@ -57,6 +57,7 @@ _REMEDIES = {
     "not-subscriptable": "Of an Untrusted value, use .part(...).",
 }
 _RUN = "functool.code_mode.run"
+_SHARE = "functool.code_mode.share"
 _OFFSET = 1
 """How many lines precede the program in the text that the checker sees."""
 
@@ -255,7 +256,7 @@ class _CodeTool(Tool):
 
     async def _run_program(self, program: Program, run: Run) -> Outcome:
         """Run a program in a session of its own, and return its answer."""
-        session = await self._session()
+        session = await self._session(run.context.state.setdefault(_SHARE, Share()))
         clean = False
         try:
             if not run.record.outcomes:
@@ -276,9 +277,9 @@ class _CodeTool(Tool):
                 session.kill()
             self._sessions.give_back(session)
 
-    async def _session(self) -> Session:
+    async def _session(self, share: Share) -> Session:
         """Take a session. The caller has to give it back."""
-        taking = asyncio.ensure_future(in_thread(self._sessions.take))
+        taking = asyncio.ensure_future(in_thread(self._sessions.take, share))
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:  # The thread goes on. Give back the session that it takes.

@@ -31,6 +31,9 @@ __all__ = ["MontyError", "Session", "Sessions", "Setup", "Turn", "WorkerDied", "
 MAX_SESSIONS = 32
 """How many programs run at the same time in this process. Others wait for their turn."""
 
+OF_ONE_CONTEXT = MAX_SESSIONS // 4
+"""How many of them one context may have, so that one conversation cannot keep out all others."""
+
 WAIT_SECONDS = 300.0
 """How long a program waits for its turn. A person may let other programs wait for hours."""
 
@@ -56,6 +59,14 @@ MontyError: Any = monty.MontyError
 """The base class of the interpreter's exceptions."""
 
 _places = threading.BoundedSemaphore(MAX_SESSIONS)
+
+
+class Share:
+    """The places that the programs of one context have. It holds no lock: contexts are pickled."""
+
+
+_shares: weakref.WeakKeyDictionary[Share, threading.BoundedSemaphore]
+_shares = weakref.WeakKeyDictionary()
 
 
 class WorkerDied(ToolError):
@@ -196,6 +207,7 @@ class Session:
         )
         self._session.__enter__()
         self._pid = self._session.worker_pid
+        self.share = Share()  # Of the context whose program takes the session.
         self._seconds = self._left = HOST_TOO * setup.seconds
         try:
             # If the stubs are not valid Python, the check of each program says so.
@@ -300,19 +312,21 @@ class Sessions:
         self._pid = os.getpid()
         weakref.finalize(self, _close_all, self._ready, _starter())
 
-    def take(self) -> Session:
+    def take(self, share: Share) -> Session:
         """Return a session for one program, and start another one for later.
 
-        This blocks while all are in use.
+        This blocks while all are in use, or as many as one context may have.
 
         Raises:
-            TooBusy: All were in use for too long.
+            TooBusy: They were in use for too long.
         """
-        if not _places.acquire(timeout=WAIT_SECONDS):
-            raise TooBusy(
-                f"The program was not run: {MAX_SESSIONS} others run or wait in this process, and"
-                f" none ended within {WAIT_SECONDS:g} seconds. Run it again later."
-            )
+        end = monotonic() + WAIT_SECONDS
+        own = _places_of(share)
+        if not own.acquire(timeout=WAIT_SECONDS):
+            raise _too_busy(f"{OF_ONE_CONTEXT} others of this conversation")
+        if not _places.acquire(timeout=max(0.0, end - monotonic())):
+            own.release()
+            raise _too_busy(f"{MAX_SESSIONS} others")
         try:
             if self._pid != os.getpid():  # A forked child cannot use the sessions of its parent.
                 self._ready.clear()
@@ -321,9 +335,10 @@ class Sessions:
                 session = self._ready.pop() if self._ready else None
             if session is None:
                 session = _starter().submit(Session, self._setup).result()
+            session.share = share
             self._replenish()
         except BaseException as error:  # Otherwise the place would stay taken.
-            _places.release()
+            _release(share)
             if isinstance(error, monty.MontyError):
                 raise WorkerDied(f"The interpreter could not be started: {error}") from error
             raise
@@ -332,7 +347,7 @@ class Sessions:
     def give_back(self, session: Session) -> None:
         """End a session that `take` returned."""
         _starter().submit(session.close)  # Before the release: the next session starts after this.
-        _places.release()
+        _release(session.share)
 
     def _replenish(self) -> None:
         with self._lock:
@@ -340,6 +355,22 @@ class Sessions:
             self._coming += max(0, wanted)
         for _ in range(wanted):
             _starter().submit(_warm, weakref.ref(self))
+
+
+def _places_of(share: Share) -> threading.BoundedSemaphore:
+    return _shares.setdefault(share, threading.BoundedSemaphore(OF_ONE_CONTEXT))
+
+
+def _release(share: Share) -> None:
+    _places.release()
+    _places_of(share).release()
+
+
+def _too_busy(others: str) -> TooBusy:
+    return TooBusy(
+        f"The program was not run: {others} run or wait in this process, and none ended within"
+        f" {WAIT_SECONDS:g} seconds. Run it again later."
+    )
 
 
 def _warm(owner: weakref.ref[Sessions]) -> None:

@@ -44,11 +44,10 @@ def approvals(ctx: click.Context, file: str) -> None:
 @click.pass_obj
 def list_pending(inbox: Inbox, as_json: bool) -> None:
     """List the calls that wait: id, tool, and the beginning of the arguments."""
-    pending = inbox.pending()
     if as_json:
-        click.echo(json.dumps([request.to_dict() for request in pending], indent=2))
+        click.echo(json.dumps([request.to_dict() for request in inbox.pending()], indent=2))
         return
-    for request in pending:
+    for request in inbox.each():
         arguments = json.dumps(request.arguments)
         brief = arguments if len(arguments) <= BRIEF else f"{arguments[:BRIEF]}…"
         # The question of a server has line ends. Each would begin a line like those of requests.
@@ -107,7 +106,7 @@ def deny(inbox: Inbox, id: str, reason: str) -> None:
 
 def _request(inbox: Inbox, id: str) -> ApprovalRequest:
     """Return the one waiting request whose id begins with `id`."""
-    found = [each for each in inbox.pending() if id and each.id.startswith(id)]
+    found = [each for each in inbox.each() if id and each.id.startswith(id)]
     if len(found) == 1:
         return found[0]
     how_many = "several requests wait" if found else "no request waits"

@@ -48,7 +48,7 @@ def _opened(context: click.Context) -> Journal:
 def list_calls(context: click.Context, run: str | None, state: Any | None, as_json: bool) -> None:
     """List the calls: state, start and key."""
     with readable_errors():
-        for entry in _opened(context).calls(run=run, state=state):
+        for entry in _opened(context).each(run=run, state=state):
             if as_json:
                 click.echo(json.dumps(_form(entry)))
             else:
@@ -111,12 +111,14 @@ def export(context: click.Context, run: str | None) -> None:
 def _entry(journal: Journal, key: str) -> JournalEntry:
     from difflib import get_close_matches
 
-    entries = {entry.key: entry for entry in journal.calls()}
-    if key not in entries:
-        close = get_close_matches(key, entries, n=3)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise click.ClickException(visible(f"there is no call {key}{hint}"))
-    return entries[key]
+    others: list[str] = []
+    for entry in journal.each():
+        if entry.key == key:
+            return entry
+        others.append(entry.key)
+    close = get_close_matches(key, others, n=3)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    raise click.ClickException(visible(f"there is no call {key}{hint}"))
 
 
 def _form(entry: JournalEntry) -> dict[str, Any]:

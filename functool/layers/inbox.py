@@ -36,6 +36,9 @@ POLL = 0.1
 SILENCE = 10.0
 """Seconds without an update after which a request is no longer pending."""
 
+READ_TOGETHER = 20
+"""How many requests are read together. Each may have a megabyte of arguments."""
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS requests (
     id TEXT PRIMARY KEY, conversation TEXT NOT NULL, request TEXT NOT NULL, seen REAL NOT NULL,
@@ -131,12 +134,22 @@ class Inbox:
         self._answers = await in_thread(self._read_answers)
 
     def pending(self) -> list[ApprovalRequest]:
-        """Return the requests whose calls wait now, oldest first."""
-        rows = self._rows(
-            "SELECT request FROM requests WHERE approved IS NULL AND seen > ? ORDER BY rowid",
-            time.time() - SILENCE,
+        """Return the requests whose calls wait now, oldest first.
+
+        All of them are in memory together. `each` reads a few at a time.
+        """
+        return list(self.each())
+
+    def each(self) -> Iterator[ApprovalRequest]:
+        """Yield the requests whose calls wait, oldest first. A few are read at a time."""
+        query = (
+            "SELECT rowid, request FROM requests WHERE approved IS NULL AND seen > ? AND rowid > ?"
+            f" ORDER BY rowid LIMIT {READ_TOGETHER}"
         )
-        return [ApprovalRequest.from_json(row[0]) for row in rows]
+        last = 0
+        while rows := self._rows(query, time.time() - SILENCE, last):
+            last = rows[-1][0]
+            yield from (ApprovalRequest.from_json(text) for _, text in rows)
 
     def approve(
         self,

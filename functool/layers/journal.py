@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -169,8 +169,8 @@ class Journal:
         _check_run(run)
         if tools is None and not strict:
             raise DefinitionError("strict=False runs calls for real: it needs tools")
-        rows = self._store.rows(run)
-        if not rows and strict:
+        replay = Replay(map(entry_of, self._store.rows(run)))
+        if not replay.entries and strict:
             known = self._store.runs()
             close = get_close_matches(run, known, n=3) or known[:10]
             raise JournalError(
@@ -178,7 +178,6 @@ class Journal:
             )
         if tools is None:
             tools = Toolset(map(tool_from, self._store.definitions(run).values()))
-        replay = Replay([entry_of(row) for row in rows])
 
         def replayed(tool: Tool, through: str = "") -> Around:
             again = partial(self._once.around, appending=True, through=through)
@@ -192,6 +191,8 @@ class Journal:
     def calls(self, *, run: str | None = None, state: State | None = None) -> list[JournalEntry]:
         """Return the recorded calls of one run or of all runs, in order.
 
+        All of them are in memory together, with their results. `each` reads them one at a time.
+
         Args:
             run: Only calls of this run.
             state: Only calls in this state: `done`, `unknown` (interrupted) or `started`. A started
@@ -201,10 +202,22 @@ class Journal:
             JournalError: The file cannot be read, or a record in it is damaged.
             ValueError: There is no such state.
         """
+        return list(self.each(run=run, state=state))
+
+    def each(self, *, run: str | None = None, state: State | None = None) -> Iterator[JournalEntry]:
+        """Yield what `calls` returns. Each call is read when it is asked for.
+
+        A call that is removed meanwhile is left out.
+
+        Raises:
+            JournalError: The file cannot be read, or a record in it is damaged.
+            ValueError: There is no such state.
+        """
         if state not in (None, "started", "done", "unknown"):
             raise ValueError(f"state must be started, done or unknown, not {state!r}")
-        entries = [self._shown(row) for row in self._store.rows(run)]
-        return [entry for entry in entries if state in (None, entry.state)]
+        for row in self._store.rows(run):
+            if state in (None, self._state(row)):
+                yield self._shown(row)
 
     def calls_of(self, run: str, call_id: str) -> list[JournalEntry]:
         """Return the recorded calls with one id, and those inside of them, in order.
@@ -291,7 +304,7 @@ class Journal:
         """
         row = self._store.fetch(key)
         if row is None:
-            close = get_close_matches(str(key), [known.key for known in self._store.rows()], n=3)
+            close = get_close_matches(str(key), self._store.keys(), n=3)
             hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
             raise JournalError(f"there is no call {key!r}{hint}")
         if row.state == "done":

@@ -41,6 +41,7 @@ from functool.layers.journal_replay import (
     arguments_text,
     definition_of,
     note,
+    one_large,
     pauses,
 )
 from functool.layers.journal_store import Row, Store, retry_while_busy
@@ -245,14 +246,19 @@ class Once:
         await _retry_while_busy(partial(self._store.forget, row.key, row.attempt))
 
     async def _finish(self, row: Row, result: ToolResult, raised: str) -> None:
+        text = None
         try:
             text = await self._text_to_store(result, raised)
+            write = partial(self._store.finish, row.key, row.attempt, text)
+            written = await _retry_while_busy(write, in_a_thread=len(text) >= LARGE)
         except asyncio.CancelledError:  # The body has ended, so its outcome is known.
-            if self._keep is None:
+            if text is None and self._keep is None:
+                text = text_of(result, raised)
+            if text is not None:
                 with suppress(Exception):
-                    self._store.finish(row.key, row.attempt, text_of(result, raised))
+                    self._store.finish(row.key, row.attempt, text)
             raise
-        if not await _retry_while_busy(partial(self._store.finish, row.key, row.attempt, text)):
+        if not written:
             logger.warning("the call %s was settled or reopened while it ran", row.key)
 
     def _interrupt(self, row: Row) -> None:
@@ -292,9 +298,10 @@ class Once:
 async def _written(result: ToolResult, raised: str) -> str:
     """Return the text to store for a result. A large one is written in a thread."""
     texts = [part.text for part in result.output if isinstance(part, TextContent)]
-    if sum(map(len, texts)) < LARGE:
+    hidden = result.structured is None and isinstance(result.value, (str, list, dict, tuple))
+    if sum(map(len, texts)) < LARGE and not hidden:
         return text_of(result, raised)
-    text: str = await in_thread(text_of, result, raised)
+    text: str = await in_thread(one_large, text_of, result, raised)
     return text
 
 
@@ -335,8 +342,12 @@ def idempotency_key(context: Context[Any]) -> str:
     return str(context.notes.setdefault("idempotency_key", uuid4().hex))
 
 
-async def _retry_while_busy(write: Callable[[], T]) -> T:
+async def _retry_while_busy(write: Callable[[], T], *, in_a_thread: bool = False) -> T:
     """Return `write()`. While another process is writing, retry without blocking the event loop.
+
+    Args:
+        write: Writes to the file.
+        in_a_thread: Whether to call it in a thread, because it takes a moment.
 
     Raises:
         Busy: Other processes kept writing for `BUSY_SECONDS`.
@@ -344,7 +355,8 @@ async def _retry_while_busy(write: Callable[[], T]) -> T:
     end, pause = time.monotonic() + BUSY_SECONDS, 0.001
     while True:
         try:
-            return write()
+            written: T = await in_thread(one_large, write) if in_a_thread else write()
+            return written
         except Busy:
             if time.monotonic() > end:
                 raise

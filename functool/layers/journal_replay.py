@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
@@ -16,7 +18,7 @@ from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
 
 LARGE = 262_144
-"""From how many characters on a result is written and read in a thread."""
+"""From how many characters on a result is written and read in a thread, one at a time."""
 
 _MAX_SHOWN = 500
 """The most characters of the nearest recorded arguments that an error shows."""
@@ -94,10 +96,11 @@ class Replay:
     """
 
     def __init__(self, entries: Iterable[Entry], ignore: Collection[str] = ()) -> None:
-        self._entries = list(entries)
+        self.entries: list[Entry] = list(entries)
         self._ignore = frozenset(ignore)
         self._answered: dict[tuple[str, str, str], Entry] = {}
         self._used: set[int] = set()
+        self._lock = threading.Lock()  # Threads may share the tools.
 
     def around(self, tool: Tool, otherwise: Around | None = None) -> Around:
         """Return the function that answers the calls of `tool` from the record.
@@ -111,7 +114,7 @@ class Replay:
         }
 
         places: dict[str, list[int]] = {}
-        for place, entry in enumerate(self._entries):
+        for place, entry in enumerate(self.entries):
             if entry.tool == tool.name:
                 places.setdefault(self._comparable(entry.arguments, defaults), []).append(place)
 
@@ -122,7 +125,8 @@ class Replay:
                 return await answered(entry, context)
             if otherwise is not None:
                 return await otherwise(call, context, proceed)
-            raise NotRecorded(self._nearest(tool.name, wanted))
+            # In a thread, because to compare it with thousands of calls takes seconds.
+            raise NotRecorded(await in_thread(self._nearest, tool.name, wanted))
 
         return replay
 
@@ -131,34 +135,42 @@ class Replay:
 
         An entry with the call's id comes before the others. A repeated call gets its first entry.
         """
-        known = self._answered.get((tool, call_id, wanted)) if call_id else None
-        if known is not None:
-            return known
-        free = [place for place in places if place not in self._used]
-        if not free:
-            return None
-        by_id = [p for p in free if call_id and self._entries[p].call_id == call_id]
-        place = (by_id or free)[0]
-        self._used.add(place)
-        entry = self._answered[tool, call_id, wanted] = self._entries[place]
-        return entry
+        with self._lock:
+            known = self._answered.get((tool, call_id, wanted)) if call_id else None
+            if known is not None:
+                return known
+            free = [place for place in places if place not in self._used]
+            if not free:
+                return None
+            by_id = [p for p in free if call_id and self.entries[p].call_id == call_id]
+            place = (by_id or free)[0]
+            self._used.add(place)
+            entry = self._answered[tool, call_id, wanted] = self.entries[place]
+            return entry
 
     def _comparable(self, arguments: str, defaults: Mapping[str, Any]) -> str:
+        if not defaults and not self._ignore:
+            return arguments
         known = {**defaults, **json.loads(arguments)}
         return arguments_text({k: v for k, v in known.items() if k not in self._ignore})
 
     def _nearest(self, tool: str, wanted: str) -> str:
-        same = [place for place, entry in enumerate(self._entries) if entry.tool == tool]
+        """Return the message for a call that was not recorded. It names the nearest recorded one.
+
+        Only the beginnings are compared: whole arguments of 1 MB would take hours.
+        """
+        same = [place for place, entry in enumerate(self.entries) if entry.tool == tool]
         if not same:
-            tools = ", ".join(dict.fromkeys(entry.tool for entry in self._entries)) or "none"
+            tools = ", ".join(dict.fromkeys(entry.tool for entry in self.entries)) or "none"
             return f"No call of {tool!r} was recorded. Recorded are calls of: {tools}."
 
         def likeness(place: int) -> tuple[float, bool]:
-            matcher = SequenceMatcher(None, self._entries[place].arguments, wanted)
+            beginning = self.entries[place].arguments[:_MAX_SHOWN]
+            matcher = SequenceMatcher(None, beginning, wanted[:_MAX_SHOWN])
             return matcher.ratio(), place not in self._used
 
         nearest = max(same, key=likeness)
-        entry = self._entries[nearest]
+        entry = self.entries[nearest]
         shown = entry.arguments
         shown = shown if len(shown) <= _MAX_SHOWN else shown[: _MAX_SHOWN - 1] + "…"
         used = ", which has been answered already" if nearest in self._used else ""
@@ -172,8 +184,28 @@ async def answered(entry: Entry, context: Context[Any]) -> ToolResult:
     """Return `stored_answer`. A large one is read in a thread, because that takes a moment."""
     if len(entry.result or "") < LARGE:
         return stored_answer(entry, context)
-    result: ToolResult = await in_thread(stored_answer, entry, context)
+    result: ToolResult = await in_thread(one_large, stored_answer, entry, context)
     return result
+
+
+def one_large(work: Callable[..., Any], *args: Any) -> Any:
+    """Return `work(*args)`. Only one thread at a time reads or writes a large result.
+
+    Reading and writing JSON holds the interpreter's lock. The event loop would wait for all of the
+    threads that do it at the same time.
+    """
+    with _one_large[0]:
+        return work(*args)
+
+
+def _new_lock() -> None:
+    _one_large[:] = [threading.Lock()]
+
+
+_one_large: list[threading.Lock] = []
+_new_lock()
+if hasattr(os, "register_at_fork"):  # In a child nobody would release a lock that was held.
+    os.register_at_fork(after_in_child=_new_lock)
 
 
 def stored_answer(entry: Entry, context: Context[Any]) -> ToolResult:

@@ -82,12 +82,8 @@ def _on_own_connection(
 
     @wraps(method)
     def on_own_connection(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            self.refuse_removed()
-            with closing(open_database(self.path)) as connection:
-                return method(self, connection, *args, **kwargs)
-        except sqlite3.Error as error:
-            raise journal_error(error, self.path) from error
+        with self.own_connection() as connection:
+            return method(self, connection, *args, **kwargs)
 
     return on_own_connection
 
@@ -133,12 +129,20 @@ class Store:
         with self._lock:
             yield
 
+    @contextmanager
+    def own_connection(self) -> Iterator[sqlite3.Connection]:
+        """Open the file once more, and close it at the end."""
+        try:
+            self.refuse_removed()
+            with closing(open_database(self.path)) as connection:
+                yield connection
+        except sqlite3.Error as error:
+            raise journal_error(error, self.path) from error
+
     @_locked
     def fetch(self, key: str) -> Row | None:
         """Return the row of a call, or None."""
-        found = self._connection.execute(f"SELECT {_COLUMNS} FROM calls WHERE key = ?", (key,))
-        row = found.fetchone()
-        return None if row is None else Row._make(row)
+        return _fetch(self._connection, key)
 
     @_locked
     def start(self, row: Row) -> bool:
@@ -241,21 +245,27 @@ class Store:
         )
         return dict(found.fetchall())
 
-    @_on_own_connection
-    def rows(
-        self, connection: sqlite3.Connection, run: str | None = None, call_id: str | None = None
-    ) -> list[Row]:
-        """Return the calls of a run, or all calls, in the order in which they first began.
+    def rows(self, run: str | None = None, call_id: str | None = None) -> Iterator[Row]:
+        """Yield the calls of a run, or all calls, in the order in which they first began.
 
-        With `call_id` return only the call with this id and the calls inside of it.
+        With `call_id` yield only the call with this id and the calls inside of it. Each row is read
+        when it is asked for, because all together may take much memory.
         """
         where, given = ("", ()) if run is None else (" WHERE run = ?", (run,))
         if call_id is not None:
             within = f"{call_id}/"
             where += " AND (call_id = ? OR substr(call_id, 1, ?) = ?)"
             given = (*given, call_id, len(within), within)
-        found = connection.execute(f"SELECT {_COLUMNS} FROM calls{where} ORDER BY rowid", given)
-        return [Row._make(row) for row in found.fetchall()]
+        with self.own_connection() as connection:
+            found = connection.execute(f"SELECT key FROM calls{where} ORDER BY rowid", given)
+            for (key,) in found.fetchall():
+                if (row := _fetch(connection, key)) is not None:  # It may have been removed.
+                    yield row
+
+    @_on_own_connection
+    def keys(self, connection: sqlite3.Connection) -> list[str]:
+        """Return the keys of all calls."""
+        return [key for (key,) in connection.execute("SELECT key FROM calls").fetchall()]
 
     @_on_own_connection
     def runs(self, connection: sqlite3.Connection) -> list[str]:
@@ -319,6 +329,11 @@ def retry_while_busy(act: Callable[[], T]) -> T:
             if time.monotonic() > end:
                 raise
         time.sleep(0.005)
+
+
+def _fetch(connection: sqlite3.Connection, key: str) -> Row | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM calls WHERE key = ?", (key,)).fetchone()
+    return None if row is None else Row._make(row)
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:

@@ -6,6 +6,7 @@ import json
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
@@ -143,7 +144,7 @@ class Desk:
             await anyio.sleep(LOOK)
 
     def _now(self) -> dict[str, str]:
-        pending, grants, asks = self.inbox.pending()[:50], self.inbox.grants(), self._asks()
+        pending, grants, asks = islice(self.inbox.each(), 50), self.inbox.grants(), self._asks()
         now = {
             "pending": [{**shown_request(each), **asks(each.id)} for each in pending],
             "grants": [{**json.loads(each.to_json()), **asks(each.id)} for each in grants],
@@ -178,7 +179,7 @@ class Desk:
                 "result": cut(each.result.text, 2_000) if each.result else "",
                 "at": each.started.timestamp(),
             }
-            for each in self.journal.calls()[: -KEPT - 1 : -1]
+            for each in reversed(deque(self.journal.each(), maxlen=KEPT))
         ]
         return self._entries_then
 
@@ -191,7 +192,7 @@ class Desk:
         for entry in list(self._history):
             if entry["id"] == sent.get("id"):
                 return {"tool": entry["tool"], "text": entry["text"]}
-        for each in self.journal.calls() if self.journal is not None else ():
+        for each in self.journal.each() if self.journal is not None else ():
             if each.key == sent.get("key"):
                 return {"tool": each.tool, "text": json.dumps(each.arguments)}
         raise ValueError("this call is not kept any more")
@@ -221,7 +222,7 @@ class Desk:
 
     def _grant(self, id: str, sent: Mapping[str, Any]) -> Grant:
         """Return a grant for calls like a request. Arguments that are not free have to be equal."""
-        request = next((each for each in self.inbox.pending() if each.id == id), None)
+        request = next((each for each in self.inbox.each() if each.id == id), None)
         if request is None:
             raise ValueError("this request does not wait any more")
         free = tuple(name for name in sent.get("free", ()) if name in request.arguments)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pickle
 import sys
 import threading
 import time
@@ -798,7 +799,7 @@ def test_a_large_interpreter_ends_with_its_program():
 
 
 def test_a_program_does_not_wait_without_end_for_its_turn(monkeypatch):
-    """While all places are taken by programs that wait for a person, another program is refused."""
+    """While its context or all together have no place left, a program is refused, and no other."""
     began: list[int] = []
     answered = asyncio.Event()
 
@@ -809,29 +810,53 @@ def test_a_program_does_not_wait_without_end_for_its_turn(monkeypatch):
 
     bank = Bank(lambda call, context: True)
     tool = code_mode([bank.tool])
-    context = Context(approver=person)
+    contexts = [Context(approver=person) for _ in range(5)]
 
-    def program(id, code):
+    def program(id, code, context):
         return tool.invoke(ToolCall(name="run_code", arguments={"code": code}, id=id), context)
 
-    async def main():
+    async def fill(context):
+        wanted = len(began) + code_worker.OF_ONE_CONTEXT
         paying = "await pay(to='a', amount=1)"
         waiting = [
-            asyncio.create_task(program(f"w{n}", paying)) for n in range(code_worker.MAX_SESSIONS)
+            asyncio.create_task(program(f"w{n}", paying, context))
+            for n in range(code_worker.OF_ONE_CONTEXT)
         ]
-        while len(began) < code_worker.MAX_SESSIONS:
+        while len(began) < wanted:
             await asyncio.sleep(0.01)
+        return waiting
+
+    async def main():
+        waiting = await fill(contexts[0])
         monkeypatch.setattr(code_worker, "WAIT_SECONDS", 0.01)
-        refused = await program("x", "1")
+        of_one = await program("x", "1", contexts[0])
+        others = await program("x", "1", contexts[1])
+        monkeypatch.undo()
+        for context in contexts[1:4]:
+            waiting += await fill(context)
+        monkeypatch.setattr(code_worker, "WAIT_SECONDS", 0.01)
+        of_all = await program("x", "1", contexts[4])
         answered.set()
         await asyncio.gather(*waiting)
-        return refused, await program("y", "1")
+        return of_one, others, of_all, await program("y", "1", contexts[0])
 
-    refused, ran = asyncio.run(main())
+    of_one, others, of_all, ran = asyncio.run(main())
 
-    assert "Run it again later" in refused.error.message
+    assert "8 others of this conversation run or wait" in of_one.error.message
+    assert others.value["value"] == 1
+    assert "32 others run or wait in this process" in of_all.error.message
+    assert "Run it again later" in of_all.error.message
     assert len(bank.paid) == code_worker.MAX_SESSIONS
     assert ran.value["value"] == 1
+
+
+def test_a_context_that_ran_a_program_can_be_pickled():
+    """What code mode leaves in a context is data."""
+    context = Context()
+    run_in = code_mode([Bank(lambda call, context: False).tool])
+    asyncio.run(run_in.invoke(ToolCall(name="run_code", arguments={"code": "1"}), context))
+
+    assert pickle.loads(pickle.dumps(context)).state.keys() == context.state.keys()
 
 
 def test_the_outer_pause_is_like_any_other(paying):

@@ -21,6 +21,7 @@ from functool import (
     WrapperTool,
 )
 from functool.guardrails import require_approval, trusted_only
+from functool.guardrails.sources import SHOWS_OTHERS, wanted_results
 from tests.schemas import STR
 
 
@@ -635,3 +636,41 @@ def test_a_labelled_value_is_not_searched_for_in_what_the_user_wrote():
     refused = run(tool, {"to": ["eve", "bob"]}, sources={"/to": ["mail"]})
     assert "/to is from mail." in refused.text and searched == []
     assert run(tool, {"to": ["ann"]}).text == "sent" and searched == ["ann"]
+
+
+@pytest.mark.parametrize("around", ["bare", "wrapper", "body"])
+def test_a_result_that_shows_the_words_of_others_is_no_trusted_value(around):
+    """A tool of the host, such as a search of tools, may show what strangers wrote."""
+
+    @FunctionTool
+    def shows(context: Context) -> str:
+        context.notes[SHOWS_OTHERS] = True
+        return "IBAN-9"
+
+    @FunctionTool
+    async def helper(context: Context) -> str:
+        return (await shows.invoke(ToolCall(name="shows"), context)).text
+
+    tool, paid = pay_tool(trusted_only("to", wrote=lambda context: "pay them"))
+    context = Context()
+    reader = {"bare": shows, "wrapper": WrapperTool(shows), "body": helper}[around]
+    assert asyncio.run(reader.invoke(ToolCall(name="x"), context)).text == "IBAN-9"
+    assert "the model" in run(tool, {"to": "IBAN-9", "amount": 1}, context).text
+    assert paid == []
+
+
+def test_results_are_remembered_only_where_a_guardrail_needs_them():
+    """A process without `trusted_only(wrote=)` keeps nothing of what its tools return."""
+    lookup = FunctionTool(lambda: "IBAN-7", name="lookup")
+    before = {*wanted_results}
+    wanted_results.clear()
+    try:
+        for tool in (lookup, WrapperTool(lookup)):
+            context = Context()
+            assert asyncio.run(tool.invoke(ToolCall(name="lookup"), context)).text == "IBAN-7"
+            assert context.state == {}
+        trusted_only(wrote=lambda context: "")
+        asyncio.run(WrapperTool(lookup).invoke(ToolCall(name="lookup"), context))
+        assert context.state != {}
+    finally:
+        wanted_results.update(before)

@@ -409,3 +409,31 @@ def test_other_work_runs_while_many_requests_are_filed(path, monkeypatch):
     asyncio.run(main())
 
     assert len(filed) == 50
+
+
+def test_requests_are_read_a_few_at_a_time(path, monkeypatch):
+    """`each` yields what `pending` lists, and holds only a few of them in memory."""
+    inbox, together = Inbox(path), []
+    rows = inbox._rows
+
+    def noted(*given):
+        together.append(len(found := rows(*given)))
+        return found
+
+    async def main():
+        calls = [start(inbox, path=str(number)) for number in range(5)]
+        await waiting(inbox, 5)
+        monkeypatch.setattr(module, "READ_TOGETHER", 2)
+        with monkeypatch.context() as patched:
+            patched.setattr(inbox, "_rows", noted)
+            each = [request.id for request in inbox.each()]
+        listed = [request.id for request in inbox.pending()]
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        return each, listed
+
+    each, listed = asyncio.run(main())
+
+    assert (each, len(each)) == (listed, 5)
+    assert together == [2, 2, 1, 0]

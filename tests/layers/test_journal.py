@@ -39,6 +39,7 @@ from functool import (
 )
 from functool.executors import inline
 from functool.guardrails import require_approval
+from functool.layers import journal as journal_module
 from functool.layers import journal_once, journal_owner, journal_replay, journal_store
 from functool.layers.journal import (
     Journal,
@@ -1232,6 +1233,108 @@ def test_a_large_result_is_written_and_read_in_a_thread(tmp_path, monkeypatch):
 
     assert asyncio.run(main()).value == LONG
     assert threads == [False, False, True, True, False]
+
+
+def test_one_large_result_is_written_or_read_at_a_time(tmp_path, monkeypatch):
+    """Large results that end together are written and read one after the other, off the loop."""
+    journal, now, most, threads = Journal(tmp_path / "j"), [], [], set()
+
+    def noting(func):
+        def noted(*given):
+            now.append(1)
+            time.sleep(0.01)  # Others would come in between.
+            most.append(len(now))
+            threads.add(threading.current_thread() is threading.main_thread())
+            try:
+                return func(*given)
+            finally:
+                now.pop()
+
+        return noted
+
+    monkeypatch.setattr(journal_once, "text_of", noting(journal_once.text_of))
+    monkeypatch.setattr(journal_replay, "outcome_of", noting(journal_replay.outcome_of))
+    monkeypatch.setattr(journal._store, "finish", noting(journal._store.finish))
+    tools = journal.once(Toolset([long_list]), "r")
+    calls = [ToolCall(name="long_list", id=str(number)) for number in range(8)]
+
+    async def main():
+        return [*await tools.call_all(calls), *await tools.call_all(calls)]
+
+    assert [result.value for result in asyncio.run(main())] == [LONG] * 16
+    assert (most, threads) == ([1] * 24, {False})
+
+
+def test_a_value_that_the_model_does_not_read_may_be_large(tmp_path, monkeypatch):
+    """A value behind a short text is written in a thread too."""
+    journal, threads, text_of = Journal(tmp_path / "j"), [], journal_once.text_of
+
+    def noted(*given):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return text_of(*given)
+
+    monkeypatch.setattr(journal_once, "text_of", noted)
+
+    @FunctionTool
+    def hidden() -> ToolResult:
+        return ToolResult.of(LONG).shown_as("short")
+
+    assert call(journal.once(hidden, "r"), id="c1").text == "short"
+    assert threads == [False]
+
+
+def test_a_call_that_is_cancelled_while_its_result_is_stored(tmp_path, monkeypatch):
+    """A large result that a thread is storing is recorded at once, also with `keep`."""
+    journal = Journal(tmp_path / "j", keep=lambda result: result)
+    tool, writing, go_on = journal.once(long_list, "r"), threading.Event(), threading.Event()
+    finish = journal._store.finish
+
+    def slow(*given):
+        if threading.current_thread() is not threading.main_thread():
+            writing.set()
+            go_on.wait(60)
+        return finish(*given)
+
+    monkeypatch.setattr(journal._store, "finish", slow)
+
+    async def main():
+        call = asyncio.create_task(tool(ToolCall(name="long_list", id="c1")))
+        await asyncio.to_thread(writing.wait, 60)
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await call
+        [entry] = journal.calls(run="r")
+        go_on.set()
+        return entry
+
+    entry = asyncio.run(main())
+
+    assert (entry.state, entry.result.value) == ("done", LONG)
+
+
+def test_calls_are_read_one_at_a_time(journal, monkeypatch):
+    """`each` reads a call when it is asked for; of other states it reads no result."""
+    pay, _ = counted()
+    for id in ("a", "b", "c"):
+        call(journal.once(pay, run="r"), id=id)
+    read, make = [], journal_store.Row._make
+    monkeypatch.setattr(
+        journal_store.Row, "_make", staticmethod(lambda row: read.append(row[3]) or make(row))
+    )
+    monkeypatch.setattr(journal_module, "outcome_of", lambda text: pytest.fail("a result was read"))
+
+    assert journal.calls(run="r", state="unknown") == []
+    read.clear()
+    monkeypatch.undo()
+    monkeypatch.setattr(
+        journal_store.Row, "_make", staticmethod(lambda row: read.append(row[3]) or make(row))
+    )
+    each = journal.each(run="r")
+    assert (next(each).call_id, read) == ("a", ["a"])
+    assert journal.purge(datetime.now(UTC) + timedelta(hours=1)) == 3
+    assert (list(each), read) == ([], ["a"])
+    with pytest.raises(ValueError, match="state must be"):
+        next(journal.each(state="over"))
 
 
 @pytest.mark.parametrize("kept", [False, True])

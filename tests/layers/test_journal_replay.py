@@ -1,7 +1,9 @@
 """Replay: answers from the record of a run alone."""
 
 import asyncio
+import contextlib
 import itertools
+import threading
 from datetime import date
 
 import pytest
@@ -15,6 +17,7 @@ from functool import (
     Toolset,
     hide_errors,
 )
+from functool.layers import journal_replay
 from functool.layers.journal import JournalError
 from functool.layers.journal_replay import definition_of, tool_from
 from tests.support import call
@@ -193,3 +196,44 @@ def test_a_tool_from_its_definition_has_no_body():
     result = call(tool, {"about": "x"})
 
     assert result.error.type == "NotRecorded"
+
+
+def test_the_nearest_call_is_found_among_long_ones(journal):
+    """Long arguments are compared by their beginnings: whole ones would take hours."""
+    rare = "".join(chr(code) for code in range(35, 126) if chr(code) != "\\")
+    # Each of these characters is rare enough to be compared with every other place of it.
+    long = (rare + "!" * 20) * 2_500
+    tools = journal.once(Toolset([counting()]), run="r")
+    for id, about in (("a", f"cats{long}"), ("b", f"dogs{long}")):
+        assert ask(tools, "next_one", id, about=about).success
+
+    error = ask(journal.replay("r"), "next_one", about=f"dog{long[::-1]}").error
+
+    assert "id 'b'" in error.message
+
+
+def test_threads_share_a_replay(journal, monkeypatch):
+    """Each recorded call answers one call, also if two threads ask at the same time."""
+    tools = journal.once(Toolset([counting()]), run="r")
+    for id in ("a", "b"):
+        ask(tools, "next_one", id, about="cats")
+    found, looking = [], threading.Barrier(2)
+
+    class Used(set):
+        def __contains__(self, place):
+            with contextlib.suppress(threading.BrokenBarrierError):
+                looking.wait(0.5)  # Both look before one of them takes, if nothing stops them.
+            return super().__contains__(place)
+
+    monkeypatch.setattr(journal_replay, "set", Used, raising=False)
+    replayed = journal.replay("r")
+    threads = [
+        threading.Thread(target=lambda: found.extend(numbers(replayed, ("", "cats"))))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert sorted(found) == [1, 2]
