@@ -21,9 +21,10 @@ DATA = frozenset((str, int, float, bool, type(None), list, dict))
 """Types of plain data: the road turns such a return value into a result without further checks."""
 _new = object.__new__
 _UNSET: Any = object()
-_dump = SchemaSerializer(
+_writer = SchemaSerializer(
     core_schema.any_schema(), {"ser_json_inf_nan": "strings", "ser_json_bytes": "base64"}
-).to_json
+)
+_dump = _writer.to_json
 
 
 @dataclass(slots=True, kw_only=True)
@@ -354,9 +355,26 @@ def to_json(value: Any) -> str:
     try:
         if _holds_iterator(value, 0):
             return cut_str(value)
-        return _dump(value, by_alias=True, fallback=fallback).decode()
+        try:
+            return _dump(value, by_alias=True, fallback=fallback).decode()
+        except Exception:  # A text with a lone surrogate must not cost the rest of the value.
+            texts = _valid_texts(value)
+            plain = _writer.to_python(texts, mode="json", by_alias=True, fallback=fallback)
+            return _dump(_valid_texts(plain)).decode()
     except Exception:
         return cut_str(value)
+
+
+def _valid_texts(value: Any) -> Any:
+    """Return plain data with valid UTF-8 in all of its texts. Other values stay as they are."""
+    kind = type(value)
+    if kind is str:
+        return valid_text(value)
+    if kind is dict:
+        return {_valid_texts(key): _valid_texts(item) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return [_valid_texts(item) for item in value]
+    return value
 
 
 def cut_str(value: Any, otherwise: str | None = None) -> str:

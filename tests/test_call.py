@@ -144,6 +144,18 @@ def test_a_huge_str_of_an_object_is_cut():
     assert len(ToolResult.of(Long()).text) == 4_000
 
 
+def test_a_lone_surrogate_costs_nothing_else():
+    """A server's JSON can hold one in a text or a name; the rest is written as ever, and not cut."""
+    long = "x" * 10_000
+    part = Holder(("\ud800", b"\xff", datetime.date(2026, 1, 2), float("nan")))
+    written = ToolResult.of({"long": long, "part": part, "names": [{"\ud800": 1}]})
+
+    assert written.text == (
+        f'{{"long":"{long}","part":{{"part":["\ufffd","_w==","2026-01-02","NaN"]}},'
+        '"names":[{"\ufffd":1}]}'
+    )
+
+
 def test_failures():
     """`failed("x").text == "x"`: no prefix; of a failure with output the message stands first."""
     failed = ToolResult.failed("no", type="Nope", details={"k": 1}, metadata={"m": 2})
