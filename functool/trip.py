@@ -113,16 +113,11 @@ class Trip:
 
     def replace(self, new: ToolCall) -> None:
         """Validate another call and continue with it."""
-        before = self.call
         arguments = self.binder.sent_form(new.arguments)
         metadata = {**self.sent.metadata, **new.metadata}
         values = self.binder.values(arguments)
         self.sent = ToolCall(name=new.name, arguments=arguments, id=new.id, metadata=metadata)
         self.values, self._call = values, None
-        if metadata and sources.has_sources(before) and (more := sources.moved(before, self.call)):
-            for call in (self.sent, self.call):
-                labels = {**(call.metadata["sources"] or {}), **more}
-                call.metadata = {**call.metadata, "sources": labels}
         self.view.call = self.call
 
     async def ask_hook(self, on_invoke: Any) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from functool.approval import MODEL, defaults_of, escaped, is_texts, same_json
@@ -194,34 +194,6 @@ def placed(call: ToolCall, canonical: Iterable[str], schema: ToolSchema) -> dict
     return {**call.metadata, "sources": found}
 
 
-def moved(before: ToolCall, after: ToolCall) -> dict[str, list[str]]:
-    """Return the labels of the labelled texts that a replaced call has at other places, by place.
-
-    A guardrail has moved or copied them. A text that stood at its place before is left alone. If
-    there are too many labelled values to look at, the whole call gets their labels.
-    """
-    old: Any = before.arguments
-    new: Any = after.arguments
-    changed = [name for name in new if name not in old or old[name] != new[name]]
-    if not changed:
-        return {}
-    labels, own, named = _labels(before), _labels(after), {*old, *new}
-    heads = {place[1:].partition("/")[0] for place in labels if place}
-    marked = _leaves({name: old[name] for name in old if escaped(name) in heads}, "", named)
-    looked = [*islice(marked, _MOST + 1)]
-    if len(looked) > _MOST:
-        return {"": [*dict.fromkeys(chain.from_iterable(labels.values()))]}
-    texts: dict[Any, list[str]] = {}
-    for place, value in looked:
-        if isinstance(value, str) and (at := _labelled_at(place, labels)):
-            texts[value] = [*dict.fromkeys((*texts.get(value, ()), *labels[at]))]
-    stood, found = (
-        {part for part in _leaves({n: side.get(n) for n in changed}, "", named) if part[1] in texts}
-        for side in (old, new)
-    )
-    return {at: texts[text] for at, text in sorted(found - stood) if not _is_labelled(at, own)}
-
-
 def _labels(call: ToolCall) -> dict[str, list[str]]:
     labels = call.metadata["sources"] if has_sources(call) else {}
     return {place: [*names] for place, names in labels.items()}
@@ -235,14 +207,9 @@ def _is_decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
 
 def _is_labelled(place: str, labels: Collection[str]) -> bool:
     """Whether a place, or one above it, has a label. There may be as many labels as values."""
-    return _labelled_at(place, labels) in labels
-
-
-def _labelled_at(place: str, labels: Collection[str]) -> str:
-    """Return the first place from this one upwards that has a label, or "" for the whole call."""
     while place and place not in labels:
         place = place.rpartition("/")[0]
-    return place
+    return place in labels
 
 
 def _leaves(value: Any, at: str, named: Collection[str] = (), depth: int = 0) -> Iterator[Any]:
