@@ -178,10 +178,12 @@ class Trip:
 
         A layer around it may store it, replace it, or raise with its text.
         """
-        self.view.add_sources(_labels_on(result))
-        names = [*dict.fromkeys(map(str, self.view.inner_sources or ()))]
-        if not names:
+        metadata, view = result.metadata, self.view
+        if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
+            view.add_sources(_labels_on(result))
+        if not view.inner_sources:
             return result
+        names = [*dict.fromkeys(map(str, view.inner_sources))]
         return changed(result, metadata={**metadata_of(result), "sources": names})
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
