@@ -19,7 +19,8 @@ from functool.executors import in_thread, inline
 from functool.generators import exhaust_async
 from functool.guardrails.asking import callables
 from functool.guardrails.sources import agents, has_sources
-from functool.schema.callables import at_caller, run_kind
+from functool.options import refuse_unknown
+from functool.schema.callables import at_caller, run_kind, without_partials
 from functool.schema.subset import closed
 from functool.tool import Tool
 
@@ -71,9 +72,13 @@ class AgentTool(Tool):
         try:
             given = [func for func in (runner, thread, output_extractor) if func is not None]
             callables(given, "runner, thread and output_extractor")
+            if runner is None and isinstance(without_partials(agent), Tool):
+                remedy = "use WrapperTool(tool, ...), or give a runner"
+                raise DefinitionError(f"the agent is a tool: {remedy}")
             if runner is None and not (callable(agent) or _method_of(agent)):
                 wrong = "has no run, ainvoke or invoke and cannot be called: give a runner"
                 raise DefinitionError(f"{type(agent).__name__} {wrong}")
+            refuse_unknown(options.keys() - {"strict", "output"}, type(self), ["parameters"])
         except DefinitionError as error:
             raise at_caller(error, name) from None
         argument = {"type": "string", "description": "What the agent is asked, complete in itself."}

@@ -1,10 +1,12 @@
 """The values of an approval: the request, the person's decision, and standing grants."""
 
+import gc
 import hashlib
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +14,9 @@ from uuid import uuid4
 
 MODEL = "the model"
 """The source of a value that comes neither from the user nor from a trusted tool."""
+
+LONG = 65_536
+"""The length, in characters, from which the JSON text of arguments counts as long."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,11 +176,8 @@ class Grant:
             uses=uses,
             expires_at=expires_at,
         )
-        known = schema.plain.get("properties", {})
-        sent = tool.sent_form(dict.fromkeys([*grant.arguments, *grant.free]))  # Without aliases.
-        if schema.plain.get("additionalProperties") is False and (
-            new := sorted(sent.keys() - known)
-        ):
+        known, named = schema.arguments, {*grant.arguments, *grant.free}
+        if schema.plain.get("additionalProperties") is False and (new := sorted(named - {*known})):
             raise ValueError(f"unknown argument {', '.join(new)}; known: {', '.join(known)}")
         return grant
 
@@ -234,8 +236,8 @@ def definition_of(schema: Any) -> str:
 
 
 def defaults_of(schema: Any) -> dict[str, Any]:
-    """Return the defaults in a schema, by argument."""
-    parts = schema.plain.get("properties", {}).items()
+    """Return the defaults in a tool's schema, by canonical argument."""
+    parts = schema.arguments.items()
     # A part may also be `true`, which allows anything.
     return {n: part["default"] for n, part in parts if isinstance(part, dict) and "default" in part}
 
@@ -255,10 +257,31 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(arguments, Mapping):
         raise TypeError(f"arguments must be a mapping, not {type(arguments).__name__}")
     try:
-        copy: dict[str, Any] = json.loads(json.dumps(dict(arguments), allow_nan=False))
+        text = json.dumps(dict(arguments), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"arguments must hold JSON values: {error}") from error
+    with without_gc(len(text)):
+        copy: dict[str, Any] = json.loads(text)
     return copy
+
+
+def without_gc(length: int) -> AbstractContextManager[None]:
+    """Return a context in which a JSON text of this length becomes objects.
+
+    If the text is long, the garbage collector is paused. Half a million lists make it look through
+    all objects of the process many times, which takes longer than everything else. JSON has no
+    cycles, so it would find nothing.
+    """
+    return _paused_gc() if length >= LONG and gc.isenabled() else nullcontext()
+
+
+@contextmanager
+def _paused_gc() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _read(text: str, what: str, extra: dict[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:

@@ -21,9 +21,10 @@ DATA = frozenset((str, int, float, bool, type(None), list, dict))
 """Types of plain data: the road turns such a return value into a result without further checks."""
 _new = object.__new__
 _UNSET: Any = object()
-_dump = SchemaSerializer(
+_writer = SchemaSerializer(
     core_schema.any_schema(), {"ser_json_inf_nan": "strings", "ser_json_bytes": "base64"}
-).to_json
+)
+_dump = _writer.to_json
 
 
 @dataclass(slots=True, kw_only=True)
@@ -195,21 +196,23 @@ class ToolResult(_ShownSlot):
         return self.value
 
 
-# The default of an InitVar becomes a class attribute, which would hide the slot of the base class.
-for _owner, _name in ((ToolFailure, "cause"), (ToolResult, "_shown")):
-    delattr(_owner, _name)
-
-
 _SLOTS = ("output", "value", "error", "metadata", "call_id", "_shown")
 
 
+class _NamesSlot:
+    """A slot for `names`. It is not a dataclass field: no model learns it, and no host sends it."""
+
+    __slots__ = ("names",)
+
+
 @dataclass(slots=True, kw_only=True)
-class ToolSchema:
+class ToolSchema(_NamesSlot):
     """Everything that a model learns about a tool.
 
     `parameters` is the published JSON Schema (2020-12) of the arguments, in the strict form if
     `strict` is set. `plain` is the schema before that: dialects with other rules render from it.
-    `output` is the schema of the return value, if its annotation has one.
+    `output` is the schema of the return value, if its annotation has one. `names` maps the aliases
+    in these schemas to the names of the parameters, under which hooks and guardrails get them.
     """
 
     name: str
@@ -218,6 +221,24 @@ class ToolSchema:
     plain: dict[str, Any]
     strict: bool = False
     output: dict[str, Any] | None = None
+    if TYPE_CHECKING:
+        names: Mapping[str, str] = {}
+    else:
+        names: InitVar[Mapping[str, str]] = {}
+
+        def __post_init__(self, names):
+            self.names = names
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The schema of each argument, by its name in the canonical arguments of a call."""
+        properties = self.plain.get("properties", {})
+        return {self.names.get(name, name): part for name, part in properties.items()}
+
+
+# The default of an InitVar becomes a class attribute, which would hide the slot of the base class.
+for _owner, _name in ((ToolFailure, "cause"), (ToolResult, "_shown"), (ToolSchema, "names")):
+    delattr(_owner, _name)
 
 
 def wrong_call(given: Any) -> TypeError:
@@ -334,9 +355,26 @@ def to_json(value: Any) -> str:
     try:
         if _holds_iterator(value, 0):
             return cut_str(value)
-        return _dump(value, by_alias=True, fallback=fallback).decode()
+        try:
+            return _dump(value, by_alias=True, fallback=fallback).decode()
+        except Exception:  # A text with a lone surrogate must not cost the rest of the value.
+            texts = _valid_texts(value)
+            plain = _writer.to_python(texts, mode="json", by_alias=True, fallback=fallback)
+            return _dump(_valid_texts(plain)).decode()
     except Exception:
         return cut_str(value)
+
+
+def _valid_texts(value: Any) -> Any:
+    """Return plain data with valid UTF-8 in all of its texts. Other values stay as they are."""
+    kind = type(value)
+    if kind is str:
+        return valid_text(value)
+    if kind is dict:
+        return {_valid_texts(key): _valid_texts(item) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return [_valid_texts(item) for item in value]
+    return value
 
 
 def cut_str(value: Any, otherwise: str | None = None) -> str:

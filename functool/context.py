@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -22,7 +23,9 @@ from functool.errors import DefinitionError
 Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 Listener = Callable[["ToolEvent"], object]
-_Answers = dict[str, tuple[float, Decision | None]]  # By digest: when it expires, and the decision.
+# By digest: when it expires, and the decision. Among those of a call also each grant that it used,
+# by its id.
+_Answers = dict[str, tuple[float, Any]]
 
 logger: logging.Logger = logging.getLogger("functool")
 _counting = threading.Lock()  # Global, because a context that holds a lock cannot be pickled.
@@ -290,11 +293,21 @@ class Context(Generic[Deps]):
         found = self._answers.pop(digest, (0.0, None))
         if found[0] > time.monotonic():
             self._decided = {**self._decided, digest: found}
-        return self._decided.get(digest, (0.0, None))[1] if self.call is not None else None
+        decision: Decision | None = self._decided.get(digest, (0.0, None))[1]
+        return decision if self.call is not None else None
 
     def give_back(self) -> None:
-        """Keep this call's decisions for its next attempt: it waits, and its body has not run."""
-        self._answers.update({d: found for d, found in self._decided.items() if found[0]})
+        """Keep this call's decisions and grants for its next attempt.
+
+        The call waits, and its body has not run.
+        """
+        kept = {key: found for key, found in self._decided.items() if found[0]}
+        with _counting:
+            for key, (_, found) in kept.items():
+                if not isinstance(found, Grant):
+                    self._answers[key] = kept[key]
+                elif self._grants.get(key) is found:  # It was not revoked in the meantime.
+                    found.uses += 1
 
     def share_decision(self, digest: str, decision: Decision) -> None:
         """Store a decision that was made during this call, for its other guardrails."""
@@ -329,6 +342,7 @@ class Context(Generic[Deps]):
             for grant in self._grants.values():
                 if grant.covers(request, defaults):
                     grant.uses -= 1
+                    self._decided = {**self._decided, grant.id: (math.inf, grant)}
                     return deepcopy(grant)
         return None
 

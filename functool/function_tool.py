@@ -204,7 +204,9 @@ class FunctionTool(Tool, Generic[P, R]):
         if output is not None and docs.returns:
             output.setdefault("description", docs.returns)
         plain = parts.json_schema(docs.params)
-        return publish(self._name, description, plain, strict, output, rest=parts.rest)
+        schema, codec = publish(self._name, description, plain, strict, output, rest=parts.rest)
+        schema.names = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
+        return schema, codec
 
     if TYPE_CHECKING:
 
@@ -362,7 +364,7 @@ def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
     default = parameter.default
     if default is Parameter.empty or parameter.kind is parameter.kind.VAR_POSITIONAL:
         return None
-    with suppress(TypeError):
+    with suppress(Exception):  # An author's own `__hash__` may raise anything.
         hash(default)
         return (lambda: default) if parameter.by_field or not own else None
     return functools.partial(deepcopy, default)  # It is mutable, or holds what is.

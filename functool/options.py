@@ -69,8 +69,10 @@ class ToolOptions(TypedDict, total=False):
     max_argument_bytes: int | None
 
 
-def refuse_unknown(given: Iterable[str], kind: type) -> None:
+def refuse_unknown(given: Iterable[str], kind: type, fixed: Iterable[str] = ()) -> None:
     """Refuse an option that tools of this class do not have.
+
+    `fixed` are the options of its base classes that the class sets itself.
 
     Raises:
         DefinitionError: There is such an option. The message names the closest known option.
@@ -83,7 +85,7 @@ def refuse_unknown(given: Iterable[str], kind: type) -> None:
         made = [signature(i) for base in kind.__mro__[:-1] if (i := vars(base).get("__init__"))]
         last = next(at for at, own in enumerate(made) if "Unpack[ToolOptions]" in str(own))
         taken = {n for own in made[: last + 1] for n in own.parameters}
-        known = sorted({*ToolOptions.__annotations__, *taken} - {"self", "options", name})
+        known = sorted({*ToolOptions.__annotations__, *taken} - {"self", "options", name, *fixed})
         close = close_names(name, known)
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
         raise DefinitionError(f"there is no option {name!r}; {hint}")

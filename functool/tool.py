@@ -364,16 +364,17 @@ class Tool(ABC):
         """Run the body inside the functions that `around` added."""
 
         async def body() -> ToolResult:
-            result = await self._result_of(await self._start_body(trip), trip)
-            trip.label(result)
-            return trip.labelled(result)
+            return await self._result_of(await self._start_body(trip), trip)
+
+        async def labelled(work: Proceed) -> ToolResult:
+            return trip.labelled(self._checked(await work(), "the function around the body"))
 
         if self.settings.untrusted:  # A layer may store what the body raises, with its labels.
             trip.view.add_sources([self._name])
-        proceed: Proceed = body
+        proceed: Proceed = partial(labelled, body)
         for func in self._arounds:
-            proceed = partial(inline, func, trip.call, trip.view, proceed)
-        return self._checked(await proceed(), "the function around the body")
+            proceed = partial(labelled, partial(inline, func, trip.call, trip.view, proceed))
+        return await proceed()
 
     def _checked(self, result: Any, hook: str) -> ToolResult:
         if not isinstance(result, ToolResult):

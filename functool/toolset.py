@@ -29,6 +29,9 @@ from functool.wrapper_tool import WrapperTool
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger("functool")
 
+_AT_ONCE = 16
+"""How many calls of a turn begin before other tasks of the event loop get their turn."""
+
 
 class Toolset(Mapping[str, Tool]):
     """An immutable mapping of names to tools, which also runs calls and emits their events.
@@ -156,7 +159,7 @@ class Toolset(Mapping[str, Tool]):
                 stops[index] = tripwire
 
         alone = [tool is not None and tool.settings.is_exclusive for tool in tools]
-        await _run_all([answer(index) for index, waits in enumerate(alone) if not waits])
+        await _run_all(answer(index) for index, waits in enumerate(alone) if not waits)
         for index in (i for i, waits in enumerate(alone) if waits):
             await _run_all([answer(index)])
         lost = ToolError("The call cancelled itself.")
@@ -254,20 +257,23 @@ def _failed(call: ToolCall, error: ToolError) -> ToolResult:
     return changed(failure_of(error), call_id=call.id)
 
 
-async def _run_all(work: list[Coroutine[Any, Any, None]]) -> None:
+async def _run_all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Run all coroutines as tasks until they end.
 
     If this is cancelled, or if one of them raises, cancel the others and wait for them.
     """
-    if not work:
-        return
     # Each coroutine gets a task of its own, even a single one: a body may cancel its own task.
     # `asyncio.gather` would then cancel the other calls too.
-    tasks = [asyncio.ensure_future(item) for item in work]
+    tasks: list[asyncio.Task[None]] = []
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        for task in done:
-            if not task.cancelled():
+        for item in work:
+            tasks.append(asyncio.ensure_future(item))
+            if len(tasks) % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+        if tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in tasks:
+            if task.done() and not task.cancelled():
                 task.result()
     finally:
         for task in tasks:

@@ -84,8 +84,7 @@ class Trip:
             canonical = self.binder.canonical(self.sent.arguments, self.values)
             self._call = with_arguments(self.sent, canonical)
             if self.sent.metadata and sources.has_sources(self.sent):
-                names: Any = self.binder.sent_form({name: name for name in canonical})
-                self._call.metadata = sources.placed(self.sent, names, self.tool.schema)
+                self._call.metadata = sources.placed(self.sent, canonical, self.tool.schema)
         return self._call
 
     @property
@@ -162,7 +161,7 @@ class Trip:
             answer = ask(guardrail, result, view, "output", record)
             if answer is not None:
                 new = await await_answer(answer, guardrail, result, "output", record)
-                result = with_matching_value(result, new)
+                result = _with_labels_of(result, with_matching_value(result, new))
         return result
 
     def note(self, result: ToolResult) -> None:
@@ -172,13 +171,15 @@ class Trip:
 
     def label(self, result: ToolResult) -> None:
         """Record the untrusted tools behind a result, in case it is replaced."""
-        names = metadata_of(result).get("sources", ())
-        self.labels += tuple(map(cut_str, names)) if isinstance(names, (list, tuple)) else ()
+        self.labels += _labels_on(result)
 
     def labelled(self, result: ToolResult) -> ToolResult:
-        """Add the labels to the result of a body, because a layer around it may store it."""
-        inner = self.view.inner_sources or ()
-        names = [*dict.fromkeys(map(str, (*inner, *self.labels)))]
+        """Add the labels to the result of a body or a layer.
+
+        A layer around it may store it, replace it, or raise with its text.
+        """
+        self.view.add_sources(_labels_on(result))
+        names = [*dict.fromkeys(map(str, self.view.inner_sources or ()))]
         if not names:
             return result
         return changed(result, metadata={**metadata_of(result), "sources": names})
@@ -220,6 +221,20 @@ class Trip:
         if decision := notes.get("decision") or given.get("decision"):
             metadata["decision"] = decision
         return metadata
+
+
+def _labels_on(result: ToolResult) -> tuple[str, ...]:
+    """Return the untrusted tools that a result says it came from."""
+    names = metadata_of(result).get("sources", ())
+    return tuple(map(cut_str, names)) if isinstance(names, (list, tuple)) else ()
+
+
+def _with_labels_of(result: ToolResult, new: ToolResult) -> ToolResult:
+    """Return a guardrail's new result with the labels of the last one: the next may store it."""
+    names = [*dict.fromkeys((*_labels_on(result), *_labels_on(new)))]
+    if new is result or not names:
+        return new
+    return changed(new, metadata={**metadata_of(new), "sources": names})
 
 
 def _labels_of(metadata: Mapping[str, Any]) -> list[Any]:

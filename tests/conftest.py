@@ -3,7 +3,6 @@
 The same examples are drawn each time, so that a red run is the change's own; `FUNCTOOL_RANDOM=1` draws new ones.
 """
 
-import difflib
 import gc
 import logging
 import os
@@ -49,14 +48,16 @@ def the_logger_as_it_was():
 @pytest.fixture
 def compared(monkeypatch):
     """The known names that unknown ones are compared with, from now on."""
+    from functool import errors
+
     names = []
-    set_seq1 = difflib.SequenceMatcher.set_seq1
+    likeness = errors.likeness
 
-    def counting(matcher, name):
-        names.extend([name] if name else [])  # A matcher begins with an empty one.
-        set_seq1(matcher, name)
+    def counting(known, name):
+        names.append(known)
+        return likeness(known, name)
 
-    monkeypatch.setattr(difflib.SequenceMatcher, "set_seq1", counting)
+    monkeypatch.setattr(errors, "likeness", counting)
     return names
 
 

@@ -70,6 +70,12 @@ def test_arguments_are_checked(arguments: Any) -> None:
     assert ran == []
 
 
+TOOL = FunctionTool(len, name="inner")
+A_TOOL = r"the agent is a tool: use WrapperTool\(tool, ...\), or give a runner"
+KNOWN = (
+    "known: agent, arg_name, description, input_guardrails, max_argument_bytes, name, on_error_func,"
+    " output, output_extractor, output_guardrails, prompts, runner, settings, strict, thread, timeout"
+)
 CALLABLES = "runner, thread and output_extractor must hold callables"
 
 
@@ -80,6 +86,11 @@ CALLABLES = "runner, thread and output_extractor must hold callables"
         (echo, {"thread": "main"}, f"{CALLABLES}, not str"),
         (echo, {"output_extractor": [len]}, f"{CALLABLES}, not list"),
         ("a", {}, "str has no run, ainvoke or invoke and cannot be called: give a runner"),
+        (TOOL, {}, A_TOOL),
+        (partial(TOOL), {}, A_TOOL),
+        (echo, {"parameters": {}}, f"there is no option 'parameters'; {KNOWN}"),
+        (echo, {"parameter": {}}, f"there is no option 'parameter'; {KNOWN}"),
+        (echo, {"runer": echo}, "there is no option 'runer'; did you mean 'runner'\\?"),
     ],
 )
 def test_what_cannot_run_is_refused_at_definition(

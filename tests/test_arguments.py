@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import enum
 import functools
+import gc
 import json
 import math
 import re
@@ -32,6 +33,7 @@ from pydantic import (
 from typing_extensions import TypeAliasType, TypedDict
 
 from functool import (
+    ApprovalRequest,
     ArgumentError,
     Context,
     DefinitionError,
@@ -60,7 +62,7 @@ from tests.schemas import (
     ref,
 )
 from tests.strategies import SINGLE, nested
-from tests.support import call, foreign
+from tests.support import call, foreign, taking
 
 SECRET = "s3cr3t-v4lue"
 
@@ -1711,6 +1713,59 @@ def test_long_arguments_of_a_recursive_union_are_read():
     wide = {f"n{number}": [number, {}] for number in range(9_000)}
     JSON = TypeAliasType("JSON", "dict[str, JSON] | list[JSON] | str | int")
     assert send(JSON, {"x": wide}) == wide
+
+
+@pytest.mark.parametrize("options", [{}, {"strict": True}])
+def test_no_garbage_is_collected_while_long_arguments_become_objects(options):
+    """The collector would look at all objects many times. It runs again afterwards, also after a refusal."""
+    seen = []
+
+    def look(text):
+        seen.append(gc.isenabled())
+        assert text != "bad"
+        return text
+
+    @FunctionTool(**options)
+    def take(texts: list[str], y: Annotated[str, AfterValidator(look)]):
+        """Take."""
+
+    long = ["a"] * 20_000
+    assert call(take, {"texts": [], "y": "good"}).success and seen == [True]
+    assert call(take, {"texts": long, "y": "good"}).success and not any(seen[1:])
+    assert call(take, {"texts": long, "y": "bad"}).is_error and not any(seen[1:])
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        assert call(take, {"texts": long, "y": "good"}).success and not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        taking(Any).bind,
+        foreign({"properties": {"x": {"type": "array"}}}).bind,
+        lambda sent: ApprovalRequest.of("pay", "", sent, ""),
+    ],
+    ids=["a function", "a foreign schema", "a request"],
+)
+def test_no_step_of_a_long_call_looks_for_garbage(work):
+    """A hundred thousand lists would make the collector run hundreds of times."""
+    sent = {"x": [[]] * 100_000}
+    collections = []
+
+    def collected(phase, info):
+        collections.append(phase)
+
+    gc.callbacks.append(collected)
+    try:
+        bound = work(sent)
+    finally:
+        gc.callbacks.remove(collected)
+
+    assert len(collections) < 50
+    assert bound.arguments == sent
 
 
 @pytest.mark.parametrize("count", [1_000, 40_000])

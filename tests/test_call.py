@@ -144,6 +144,18 @@ def test_a_huge_str_of_an_object_is_cut():
     assert len(ToolResult.of(Long()).text) == 4_000
 
 
+def test_a_lone_surrogate_costs_nothing_else():
+    """A server's JSON can hold one in a text or a name; the rest is written as ever, and not cut."""
+    long = "x" * 10_000
+    part = Holder(("\ud800", b"\xff", datetime.date(2026, 1, 2), float("nan")))
+    written = ToolResult.of({"long": long, "part": part, "names": [{"\ud800": 1}]})
+
+    assert written.text == (
+        f'{{"long":"{long}","part":{{"part":["\ufffd","_w==","2026-01-02","NaN"]}},'
+        '"names":[{"\ufffd":1}]}'
+    )
+
+
 def test_failures():
     """`failed("x").text == "x"`: no prefix; of a failure with output the message stands first."""
     failed = ToolResult.failed("no", type="Nope", details={"k": 1}, metadata={"m": 2})
@@ -198,6 +210,26 @@ def test_values_are_slotted_keyword_only_and_travel(value):
         type(value)("positional")
     with pytest.raises(AttributeError):
         value.other = 1
+
+
+def test_the_names_of_parameters_travel_with_a_schema_and_are_not_shown():
+    """Aliases are what a model learns; hosts find the arguments of a call by the names of the parameters."""
+    schema = ToolSchema(
+        name="n",
+        description="d",
+        parameters={},
+        plain={"properties": {"a": {"type": "string"}, "b": {}, "c": True}},
+        names={"a": "b", "b": "a"},
+    )
+    for twin in (
+        schema,
+        pickle.loads(pickle.dumps(schema)),
+        copy.deepcopy(schema),
+        dataclasses.replace(schema, name="other"),
+    ):
+        assert twin.names == {"a": "b", "b": "a"}
+        assert twin.arguments == {"b": {"type": "string"}, "a": {}, "c": True}
+    assert "names" not in repr(schema) and "names" not in dataclasses.asdict(schema)
 
 
 def test_defaults_are_not_shared():

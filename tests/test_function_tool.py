@@ -571,6 +571,20 @@ def test_a_default_that_holds_something_mutable_is_copied_for_each_call():
     assert [call(tool).value for _ in range(2)] == [([1], 0), ([1], 0)]
 
 
+def test_a_default_whose_hash_raises_anything_is_copied():
+    """A class may refuse to be hashed in its own way. Its error left the decorator."""
+
+    class Matrix:
+        def __hash__(self):
+            raise ValueError("too large")
+
+    def keep(x: Any = Matrix()):  # noqa: B008
+        return x
+
+    first, second = (call(FunctionTool(keep)).value for _ in range(2))
+    assert type(first) is type(second) is Matrix and first is not second
+
+
 # ---- every type
 
 T = TypeVar("T")

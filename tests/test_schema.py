@@ -1156,6 +1156,31 @@ def test_a_key_that_stands_twice_says_so(foreign):
     assert "with each key only once" in called(tool, by=[], **{rest: [pair, pair]})
 
 
+@pytest.mark.parametrize("foreign", [False, True])
+def test_pairs_that_are_none_are_told_what_pairs_are(foreign):
+    """A model that reads the strict form sent a list, so an object is not all that is expected."""
+
+    @FunctionTool(strict=True)
+    def count(by: dict[str, int], one: Movie | None = None) -> int:
+        """Count."""
+        return len(by)
+
+    tool = count
+    if foreign:
+        closed = {"type": "object", "additionalProperties": False}
+        schema = obj({"by": dict_of(INT), "one": obj({"title": STR}), "none": closed})
+        tool = SchemaTool("count", "", schema, lambda a: len(a), strict=True)
+    pairs = "by: expected an object, or a list of objects with `key` and `value`"
+    for wrong in ([{"key": "a"}], [["a", 1]], 5):
+        assert called(tool, by=wrong, one=None) == f"Invalid arguments. {pairs}"
+    twice = [{"key": "a", "value": 1}] * 2
+    assert called(tool, by=twice, one=None).endswith(f"{pairs}, with each key only once")
+    plain = SchemaTool("p", "", tool.schema.plain, len) if foreign else FunctionTool(count.func)
+    assert called(plain, by=[1]).endswith("by: expected an object")
+    others = {"one": [1], **({"none": [1]} if foreign else {})}
+    assert "`key`" not in called(tool, by=[], **others)
+
+
 # Nested types: unknown names, and what their docstrings say
 
 

@@ -567,6 +567,42 @@ def test_labels_outlive_whatever_takes_the_place_of_a_result():
     assert call(untrusted).metadata["sources"] == ["w", "mail"]
 
 
+@pytest.mark.parametrize("raises", [False, True])
+def test_labels_reach_each_function_around_a_body(raises):
+    """A label stays whichever function around the body stores, replaces or raises the text of another."""
+    stored, raised = [], []
+
+    async def store(call, context, proceed):
+        if stored:
+            return stored[0]
+        try:
+            stored.append(await proceed())
+        except ToolError:
+            raised.append([*context.inner_sources])
+            raise
+        return stored[0]
+
+    async def other_words(call, context, proceed):
+        text = (await proceed()).text
+        if raises:
+            raise ToolError(text)
+        return ToolResult.of(text)
+
+    async def told(call, context, proceed):
+        return ToolResult.of("x", metadata={"sources": ["mail"]})
+
+    tool = FunctionTool(lambda: "x", name="f").around(told)
+
+    inside = tool.around(store).around(other_words)
+    for _ in range(2):
+        assert call(inside).metadata["sources"] == ["mail"]
+    stored.clear()
+    outside = tool.around(other_words).around(store)
+    for _ in range(2):
+        assert call(outside).metadata["sources"] == ["mail"]
+    assert raised == ([["mail"]] * 2 if raises else [])
+
+
 def test_what_stands_around_an_untrusted_tool_may_answer_in_its_place():
     """A layer's own answer is labelled like the body's; outside of a call there is nothing to label."""
     stored = FunctionTool(lambda: "mail", name="mail", settings=MAIL).around(

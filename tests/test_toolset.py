@@ -286,6 +286,28 @@ def test_ten_thousand_parallel_calls():
     ]
 
 
+def test_a_turn_of_many_calls_lets_other_tasks_run():
+    """The event loop serves other tasks while the calls of a turn begin, also calls that never wait."""
+    turns = 0
+
+    async def count():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def turn():
+        counter = asyncio.ensure_future(count())
+        results = await Toolset([add]).call_all(calls(*["ad"] * 1_600))
+        counter.cancel()
+        return results
+
+    assert {result.text for result in run(turn())} == {
+        "There is no tool named 'ad'. Did you mean 'add'?"
+    }
+    assert turns >= 100
+
+
 # ---- sync code
 
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from functool.approval import same_json
+from functool.approval import same_json, without_gc
 from functool.binding.engine import bounded_work, validator_of
 from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
-from functool.binding.problems import path_text, repeated_key, unknown_name
+from functool.binding.problems import PAIRS, path_text, repeated_key, unknown_name
 from functool.errors import ArgumentError
 from functool.schema.admits import Known, admits_null, takes_only_containers
 from functool.schema.json_schema import UNSET, property_names
@@ -53,6 +53,7 @@ class SchemaBinder:
         self._schema = dict(schema)
         self._limit = limit
         self._decode: Any = codec.decode if codec else dict
+        self._strict = codec is not None
         required, parts = schema.get("required") or (), (schema.get("properties") or {}).items()
         known: Known = {}
         self._droppable = [
@@ -63,7 +64,12 @@ class SchemaBinder:
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the validated arguments, with defaults filled in."""
-        sent: dict[str, Any] = self._decode(decoded(as_text(arguments, self._limit)))
+        text = as_text(arguments, self._limit)
+        with without_gc(len(text)):
+            return self._checked(text)
+
+    def _checked(self, text: str) -> dict[str, Any]:
+        sent: dict[str, Any] = self._decode(decoded(text))
         drop_nulls(sent, self._droppable)
         if lists := [name for name in self._lists if isinstance(sent.get(name), str)]:
             sent = self._decode({**sent, **{name: parsed(sent[name]) for name in lists}})
@@ -125,6 +131,11 @@ class SchemaBinder:
         if word == "type":
             kinds = [wanted] if isinstance(wanted, str) else wanted
             expected = " or ".join(_KINDS.get(kind, kind) for kind in kinds)
+            closed = (
+                error.schema.get("properties") or error.schema.get("additionalProperties") is False
+            )
+            if self._strict and "object" in kinds and not closed:
+                expected += PAIRS
             return {"path": path, "expected": expected + repeated_key(error.instance)}
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
             steps = list(error.absolute_path)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic_core import ValidationError, core_schema, from_json, to_json
 
-from functool.approval import same_json
+from functool.approval import LONG, same_json, without_gc
 from functool.binding.json_text import (
     Arguments,
     as_text,
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from functool.schema.strict import Codec
 
 _NESTING = {"object", "any", "$ref"}
-_LARGE = 65_536
-"""The length, in characters, from which the text of arguments counts as long."""
 _FEW, _MANY = 3_000, 30_000
 """How often a recursive union is read with all its problems, and in a longer text per value."""
 
@@ -99,7 +97,7 @@ class FunctionBinder:
         self._recursive = "$ref" in kinds and bool(Names(self._root).cycles)
         # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
         # character has at most four), and it needs no decoding.
-        most = 0 if self._decode else _LARGE
+        most = 0 if self._decode else LONG
         self._short = most if limit is None else min(limit // 4, most)
         self._nests = "any" in kinds or self._recursive
         self._compiles = "regex" in kinds
@@ -117,12 +115,15 @@ class FunctionBinder:
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name, without defaults."""
         if type(arguments) is str and len(arguments) < self._short:
-            text, validate = arguments, self._validate
-        else:
-            text = as_text(arguments, self._limit)
+            return self._validated(arguments, self._validate)
+        text = as_text(arguments, self._limit)
+        with without_gc(len(text)):
             if self._decode is not None:
                 text = to_json(self._decode(decoded(text, self._quoted))).decode()
-            validate = self._validate if len(text) < _LARGE else self._validate_large
+            large = len(text) >= LONG
+            return self._validated(text, self._validate_large if large else self._validate)
+
+    def _validated(self, text: str, validate: Any) -> dict[str, Any]:
         values: dict[str, Any] | None = None
         try:
             values = validate(text, strict=True)
@@ -146,6 +147,10 @@ class FunctionBinder:
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that `values` has validated."""
         text = arguments if type(arguments) is str else as_text(arguments)
+        with without_gc(len(text)):
+            return self._canonical(text)
+
+    def _canonical(self, text: str) -> dict[str, Any]:
         sent: dict[str, Any]
         if self._decode is not None:
             sent = self._decode(decoded(text))
@@ -184,11 +189,12 @@ class FunctionBinder:
         problems = number_problems(sent, self._root, self._known) if odd else []
         values: dict[str, Any] = {}
         try:
-            validate = self._validate_closed if len(text) < _LARGE else self._validate_large
+            validate = self._validate_closed if len(text) < LONG else self._validate_large
             values = validate(text)
         except ValidationError as error:
             named = {problem["path"] for problem in problems}
-            others = problems_of(error, sent, self._root, self._known, self._tuples)
+            coded = self._decode is not None
+            others = problems_of(error, sent, self._root, self._known, self._tuples, coded)
             problems += [problem for problem in others if problem["path"] not in named]
         except Exception as error:
             raise validator_failed(error) from error

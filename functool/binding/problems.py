@@ -24,9 +24,12 @@ _TAG_ERRORS = {"union_tag_not_found": "missing", "union_tag_invalid": "literal_e
 _NOUNS = ("a ", "an ", "one of ", "should ", "true ")
 # Unknown names in a model or TypedDict, and in a dataclass.
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+PAIRS = ", or a list of objects with `key` and `value`"
+"""What is expected besides an object with any names, where the strict form has pairs."""
 _MOST = 1000  # Problems to describe.
 _MOST_READ = 20_000  # pydantic makes a dict of each, and there may be millions.
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
+_DICT = ("dict_type", "mapping_type")
 _OBJ = "model_type dataclass_type dict_type mapping_type model_attributes_type dataclass_exact_type"
 # What was expected, by pydantic's type of error. For UUIDs and complex numbers, pydantic's own
 # messages repeat characters that were sent, or hold a URL.
@@ -53,11 +56,13 @@ def problems_of(
     schema: Mapping[str, Any],
     known: Set[str] | None = None,
     tuples: Mapping[int, list[str]] = {},
+    strict: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the problems, one for each path, without any value that was sent.
 
     `schema` is the schema of the arguments, `known` its property names at every depth, and `tuples`
-    are the fields of named tuples, by their number.
+    are the fields of named tuples, by their number. `strict` means that the published schema is the
+    strict form of it.
     """
     if (count := error.error_count()) > _MOST_READ:
         return [{"path": "", "expected": f"there are {count:,} problems, too many to name"}]
@@ -82,6 +87,9 @@ def problems_of(
                 detail["type"] = kind
                 context["expected"] = context.get("expected_tags")
             problem = {"path": path_text(steps, known), **_expected(detail, known)}
+            pairs = strict and detail["type"] in _DICT
+            if pairs and not names_at(schema, steps, schema, tuples):
+                problem["expected"] += PAIRS
             problem["expected"] += repeated_key(detail.get("input"))
         earlier = found.setdefault(problem["path"], problem)
         if earlier is not problem and problem["expected"] not in earlier["expected"]:

@@ -115,19 +115,17 @@ def arguments_of(call: ToolCall, context: Context[Any], names: Collection[str]) 
     """Return the arguments of these names, for a guardrail to look at; without names all arguments.
 
     A call may leave out an optional argument. But if the call has names that the schema lacks, the
-    argument may be there under another name. If the schema allows such names, they are looked at
-    too. If it does not, they belong to parameters with aliases, and the check fails.
+    argument may be there under another name, so these are looked at too.
 
     Raises:
         LookupError: The tool has no argument of a name.
     """
     given = call.arguments if isinstance(call.arguments, Mapping) else {"": call.arguments}
-    schema = context.schema.plain if context.schema else {}
-    known = schema.get("properties", {})
+    known = context.schema.arguments if context.schema else {}
     others = given.keys() - known.keys()
     absent = [name for name in names if name not in given]
     for name in absent:
-        if name not in known or (others and schema.get("additionalProperties") is False):
+        if name not in known:
             raise LookupError(f"the tool has no argument {name!r} to look at")
     looked = {*names, *(others if absent else ())} if names else given
     return {name: value for name, value in given.items() if name in looked}

@@ -77,7 +77,8 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         is_known = cache(lambda text: _is_known(text, texts, known))
         plain = context.schema.plain if context.schema else {}
         is_open = plain.get("additionalProperties") is not False
-        named = {*property_names(plain), *(arguments if is_open else given)}
+        own = context.schema.arguments if context.schema else ()
+        named = {*property_names(plain), *own, *(arguments if is_open else given)}
         defaults = defaults_of(context.schema) if context.schema else {}
         for name, value in given.items():
             if name in defaults and same_json(value, defaults[name]):
@@ -172,17 +173,17 @@ def has_sources(call: ToolCall) -> bool:
     return True
 
 
-def placed(call: ToolCall, names: Mapping[str, str], schema: ToolSchema) -> dict[str, Any]:
+def placed(call: ToolCall, canonical: Iterable[str], schema: ToolSchema) -> dict[str, Any]:
     """Return the metadata of a call with its labels at the places of the canonical arguments.
 
     A label of an alias moves to the parameter, and one whose place nobody knows, such as a place in
-    the strict form, to the whole call. `names` maps the names that were sent to those of the
-    parameters. An argument in the schema may be missing there: with null it is left out.
+    the strict form, to the whole call. `canonical` are the names of the canonical arguments. An
+    argument in the schema may be missing there: with null it is left out.
     """
     found: dict[str, Any] = {}
-    known = schema.plain.get("properties", ())
+    known, names = schema.plain.get("properties", ()), schema.names
     # A name that only the strict form has is not that of an argument.
-    own = {*names.values()} - (schema.parameters.get("properties", {}).keys() - known)
+    own = {*canonical} - (schema.parameters.get("properties", {}).keys() - known)
     for place, labels in call.metadata["sources"].items():
         head = place[1:].partition("/")[0]
         name = head.replace("~1", "/").replace("~0", "~")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -19,25 +20,37 @@ from functool import (
     GuardrailError,
     Tool,
     ToolCall,
+    ToolDisabledError,
     ToolError,
+    ToolResult,
     ToolSchema,
 )
-from functool.approval import defaults_of, definition_of, same_json
-from functool.call import to_json
+from functool.approval import defaults_of, definition_of, json_copy, same_json
+from functool.call import failure_of, metadata_of, to_json
 from functool.executors import inline
 from functool.guardrails import require_approval
 from functool.integrations.values import levels, reached
+
+MOST_ASKED = 100
+"""How often an approver is asked about one call of an agent before the call is refused."""
+
+_ASKED = "functool.agents.asked"
+_NO_JSON = "The arguments of this call hold a number that JSON cannot express, so nobody was asked."
+_CHANGES = "The call was different each time that somebody approved it, so it did not run."
 
 USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 """The names under which `AgentTool` reports an agent's usage."""
 
 
+Agreement = tuple[ApprovalRequest | None, Mapping[str, Any] | None]
+"""What a person approved: the request that was shown, and the arguments if they were edited.
+
+Without a request, the framework has shown the arguments that the model wrote.
+"""
+
+
 def relayed(
-    tool: Tool,
-    call: ToolCall,
-    context: Context[Any],
-    shown: ApprovalRequest | None = None,
-    arguments: Mapping[str, Any] | None = None,
+    tool: Tool, call: ToolCall, context: Context[Any], agreements: Sequence[Agreement] = ()
 ) -> Context[Any]:
     """Return a view of the context for a call that a person approved in the framework.
 
@@ -46,41 +59,91 @@ def relayed(
 
     Args:
         tool: The tool that is called.
-        call: The call, with the arguments that the person was asked about.
+        call: The call, with the arguments that the model wrote.
         context: The context of the run.
-        shown: The request that the person saw, if the framework passes it back.
-        arguments: The arguments as the person edited them, if they did.
+        agreements: All that the person has approved for this call, the latest last. The body may
+            have stopped to ask about a call of its own.
     """
-    written, definitions = _led_to(tool, call)
-    edits = written if arguments is None else _led_to(tool, replace(call, arguments=arguments))[0]
-    about_this = shown is not None and shown.call_id == call.id and shown.definition in definitions
+    known = [_agreed(tool, call, *agreement) for agreement in agreements or [(None, None)]]
     others: Callable[[ApprovalRequest], Any] | None = context.approver
 
-    def is_shown(request: ApprovalRequest) -> bool:
-        """Whether the person saw this request, or the same one of another level of the tool."""
-        if shown is not None and request.digest == shown.digest:
-            return True
-        # Without a request, the framework has shown what the model wrote.
-        seen = [written.get(request.tool) if shown is None else shown.arguments]
-        seen += [] if arguments is None else [edits[request.tool]]
-        known = any(same_json(request.arguments, one) for one in seen)
-        return known and (shown is None or (about_this and request.sources == shown.sources))
-
     def answer(request: ApprovalRequest) -> Any:
-        own = request.call_id == call.id and request.tool in edits
-        inside = shown is not None and shown.call_id != call.id
-        if own and (inside or is_shown(request)):
-            edited = None if arguments is None else edits[request.tool]
-            return Decision(approved=True, arguments=edited)
-        if shown is not None and request.digest == shown.digest:
-            if arguments is not None:
-                return Decision(approved=False, reason="An edit cannot name another tool.")
-            return True
+        decisions = (agreed(request) for agreed in reversed(known))
+        decision = next((one for one in decisions if one is not None), None)
+        if decision is not None:
+            return decision
         if others is not None:
             return others(request)
         raise ApprovalRequired.of(request)
 
     return context.view(approver=answer)
+
+
+def _agreed(
+    tool: Tool, call: ToolCall, shown: ApprovalRequest | None, arguments: Mapping[str, Any] | None
+) -> Callable[[ApprovalRequest], Decision | None]:
+    """Return a function that decides about the requests which an agreement is about."""
+    written, definitions = _led_to(tool, call)
+    edits = written if arguments is None else _led_to(tool, replace(call, arguments=arguments))[0]
+    about_this = shown is None or (shown.call_id == call.id and shown.definition in definitions)
+
+    def is_shown(request: ApprovalRequest) -> bool:
+        """Whether the person saw this request, or the same one of another level of the tool."""
+        if shown is not None and request.digest == shown.digest:
+            return True
+        seen = [written.get(request.tool) if shown is None else shown.arguments]
+        seen += [] if arguments is None else [edits[request.tool]]
+        # A person who saw more labels than this request has saw all of it.
+        labels = request.sources if shown is None else shown.sources
+        return about_this and (
+            any(same_json(request.arguments, one) for one in seen)
+            and all({*n} <= {*labels.get(place, ())} for place, n in request.sources.items())
+        )
+
+    def decide_on(request: ApprovalRequest) -> Decision | None:
+        if request.call_id == call.id and request.tool in edits and is_shown(request):
+            edited = None if arguments is None else edits[request.tool]
+            return Decision(approved=True, arguments=edited)
+        if shown is None or request.digest != shown.digest:
+            return None
+        if arguments is not None:
+            return Decision(approved=False, reason="An edit cannot name another tool.")
+        return Decision(approved=True)
+
+    return decide_on
+
+
+async def answer_to(tool: Tool, call: ToolCall, context: Context[Any]) -> ToolResult:
+    """Run a call, unless the tool is disabled by now. Frameworks ask that earlier, or never."""
+    if not tool.is_enabled(context):
+        return failure_of(ToolDisabledError.of(tool.name))
+    return await tool.invoke(call, context)
+
+
+def refusing(request: ApprovalRequest, reason: str, context: Context[Any]) -> Context[Any]:
+    """Return a view that refuses the call of a request, whatever a guardrail makes of the call."""
+    context.deny(request, reason)
+    others: Callable[[ApprovalRequest], Any] | None = context.approver
+
+    def answer(asked: ApprovalRequest) -> Any:
+        if (asked.tool, asked.call_id) == (request.tool, request.call_id):
+            return Decision(approved=False, reason=reason)
+        if others is None:
+            raise ApprovalRequired.of(asked)
+        return others(asked)
+
+    return context.view(approver=answer)
+
+
+def request_of(result: ToolResult) -> ApprovalRequest | None:
+    """Return the request that a call waits for, or None. Only a failed call can wait."""
+    request = metadata_of(result).get("approval")
+    return request if result.is_error and isinstance(request, ApprovalRequest) else None
+
+
+def arguments_led_to(tool: Tool, call: ToolCall) -> dict[str, Any]:
+    """Return the canonical arguments of each tool that a call leads to, by its name."""
+    return _led_to(tool, call)[0]
 
 
 def _led_to(tool: Tool, call: ToolCall) -> tuple[dict[str, Any], set[str]]:
@@ -140,6 +203,14 @@ async def decide(call: ToolCall, context: Context[Any]) -> Decision:
     Raises:
         ApprovalRequired: Nobody has decided yet.
     """
+    asked: Counter[tuple[str, str]] = context.notes.setdefault(_ASKED, Counter())
+    asked[call.name, call.id] += 1
+    if asked[call.name, call.id] > MOST_ASKED:
+        return Decision(approved=False, reason=_CHANGES)
+    try:
+        json_copy(call.arguments)  # type: ignore[arg-type]
+    except ValueError:  # The tool would refuse them as well.
+        return Decision(approved=False, reason=_NO_JSON)
     schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
     ask: Any = require_approval()
     try:
@@ -183,6 +254,7 @@ def put_aside(context: Context[Any], key: str, paused: Any) -> None:
 
 def taken_up(context: Context[Any], key: str) -> Any:
     """Return a paused run, or None. Its labels are those of this call as well."""
+    context.notes.pop(_ASKED, None)  # A runner may be used with a context that lives on.
     paused, labels = context.state.pop(key, (None, ()))
     context.add_sources(labels)
     return paused

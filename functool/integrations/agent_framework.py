@@ -19,13 +19,12 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
-    ToolDisabledError,
     ToolResult,
     Tripwire,
 )
-from functool.call import failure_of, to_json
+from functool.call import to_json
 from functool.guardrails import require_approval
-from functool.integrations._agents import asker, missing, relayed
+from functool.integrations._agents import answer_to, asker, missing, relayed
 from functool.integrations.values import media, opened, text_of
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_tool
@@ -269,8 +268,6 @@ async def _invoke(
         deps if isinstance(deps, Context) else passing(Context(deps, metadata=metadata))
     )
     context = shared.view(thread=session or shared.thread)
-    if not tool.is_enabled(context):
-        return failure_of(ToolDisabledError.of(tool.name))
     call = ToolCall(
         name=tool.name, arguments=_sent(tool, arguments), id=str(metadata.get("call_id") or "")
     )
@@ -279,7 +276,8 @@ async def _invoke(
         unasked.discard((call.name, call.id))
         approved = False
     try:
-        result = await tool.invoke(call, relayed(tool, call, context) if approved else context)
+        context = relayed(tool, call, context) if approved else context
+        result = await answer_to(tool, call, context)
     except Tripwire as stop:
         raise RunStopped(str(stop)) from stop
     if invocation is not None:

@@ -23,22 +23,26 @@ from functool import (
     AudioContent,
     Content,
     Context,
-    Decision,
     DefinitionError,
     FileContent,
     ImageContent,
     TextContent,
     Tool,
     ToolCall,
-    ToolDisabledError,
     ToolError,
     ToolEvent,
     ToolResult,
     ToolSettings,
 )
-from functool.call import failure_of
 from functool.content import base64_of
-from functool.integrations._agents import argument_error, missing
+from functool.integrations._agents import (
+    answer_to,
+    argument_error,
+    arguments_led_to,
+    missing,
+    refusing,
+    request_of,
+)
 from functool.integrations.values import bytes_of, json_or_text, text_of, texts_only
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_tool
@@ -50,9 +54,9 @@ try:
     from langchain_core.tools import Tool as TextTool
     from langchain_core.tools.base import TOOL_MESSAGE_BLOCK_TYPES
     from langgraph.prebuilt import ToolRuntime
-    from langgraph.runtime import Runtime, get_runtime
-    from langgraph.types import interrupt
 
+    from functool.integrations.langchain_artifact import artifact_of
+    from functool.integrations.langchain_asking import ask_person, runtime_of_graph
     from functool.integrations.langchain_runner import runner
 except ImportError as _error:
     raise missing("LangChain", "langchain") from _error
@@ -114,33 +118,30 @@ class _Exported(BaseTool):
         names = list(self.tool.schema.parameters.get("properties", {}))
         if isinstance(tool_input, str) and len(names) == 1:
             tool_input = {names[0]: tool_input}
-        return (ToolCall(name=self.name, arguments=tool_input, id=tool_call_id or ""),), {}
+        call = ToolCall(name=self.name, arguments=tool_input, id=tool_call_id or "")
+        return (call, tool_call_id is None), {}
 
-    def _run(self, call: ToolCall) -> Any:
+    def _run(self, call: ToolCall, bare: bool) -> Any:
         context, stop_forwarding = _context_of(call)
         try:
-            result = _run_sync(self._answer, call, context)
-            while _ask_person(result, call, context):
-                result = _run_sync(self._answer, call, context)
+            result = _run_sync(answer_to, self.tool, call, context)
+            while (request := request_of(result)) and runtime_of_graph() is not None:
+                context = _decided(self.tool, call, request, context)
+                result = _run_sync(answer_to, self.tool, call, context)
         finally:
             stop_forwarding()
-        return _message(result, call)
+        return _bare(result) if bare else _message(result, call)
 
-    async def _arun(self, call: ToolCall) -> Any:
+    async def _arun(self, call: ToolCall, bare: bool) -> Any:
         context, stop_forwarding = _context_of(call)
         try:
-            result = await self._answer(call, context)
-            while _ask_person(result, call, context):
-                result = await self._answer(call, context)
+            result = await answer_to(self.tool, call, context)
+            while (request := request_of(result)) and runtime_of_graph() is not None:
+                context = _decided(self.tool, call, request, context)
+                result = await answer_to(self.tool, call, context)
         finally:
             stop_forwarding()
-        return _message(result, call)
-
-    async def _answer(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        # LangChain shows the model every tool, so a disabled one has to refuse the call.
-        if not self.tool.is_enabled(context):
-            return failure_of(ToolDisabledError.of(self.name))
-        return await self.tool.invoke(call, context)
+        return _bare(result) if bare else _message(result, call)
 
 
 def _run_sync(func: Callable[..., Coroutine[Any, Any, ToolResult]], *args: Any) -> ToolResult:
@@ -153,19 +154,12 @@ def _run_sync(func: Callable[..., Coroutine[Any, Any, ToolResult]], *args: Any) 
         return pool.submit(copy_context().run, lambda: asyncio.run(func(*args))).result()
 
 
-def _runtime() -> Runtime[Any] | None:
-    try:
-        return get_runtime()
-    except (RuntimeError, KeyError):  # Outside of a graph.
-        return None
-
-
 def _context_of(call: ToolCall) -> tuple[Context[Any], Any]:
     """Return the context of a call, and a function that stops forwarding its events.
 
     The events go to the graph's custom stream.
     """
-    runtime = _runtime()
+    runtime = runtime_of_graph()
     if runtime is None:
         return passing(Context()), lambda: None
     given = runtime.context
@@ -185,54 +179,26 @@ def _context_of(call: ToolCall) -> tuple[Context[Any], Any]:
     return context, context.subscribe(forward)
 
 
-def _ask_person(result: ToolResult, call: ToolCall, context: Context[Any]) -> bool:
-    """Interrupt the graph if the call waits for approval, and put the answer into the context.
-
-    Return whether the call has to run again.
-    """
-    request = result.metadata.get("approval")
-    if not isinstance(request, ApprovalRequest) or _runtime() is None:
-        return False
-    shown = request.to_dict()
-    answer = interrupt({name: shown[name] for name in shown if name not in ("id", "created")})
-    decision = _decision(answer, request, own=request.call_id == call.id)
-    if decision.approved:
-        context.approve(request, arguments=decision.arguments)
-    else:
-        context.deny(request, decision.reason)
-    return True
+def _decided(
+    tool: Tool, call: ToolCall, request: ApprovalRequest, context: Context[Any]
+) -> Context[Any]:
+    """Interrupt the graph to ask a person. Return the context with the answer."""
+    own = request.call_id == call.id and request.tool in arguments_led_to(tool, call)
+    decision = ask_person(request, own=own)
+    if not decision.approved:
+        return refusing(request, decision.reason, context)
+    context.approve(request, arguments=decision.arguments)
+    return context
 
 
-def _decision(answer: Any, request: ApprovalRequest, *, own: bool) -> Decision:
-    """Return the value that a graph was resumed with as a decision. An unknown value refuses.
-
-    To resume, the graph runs the tool again. An agent inside the tool may then ask something else.
-    So the answer to its request, which is not the call's `own`, must hold the digest that was
-    shown.
-    """
-    match answer:
-        case str():
-            return Decision(approved=answer == request.digest, reason=answer)
-        case True:
-            return Decision(approved=own)
-        case {"type": "approve"}:
-            return Decision(approved=own or answer.get("digest") == request.digest)
-        case {"type": "edit", "edited_action": {"args": dict(arguments), **action}}:
-            same = own or answer.get("digest") == request.digest
-            if action.get("name", request.tool) != request.tool:
-                return Decision(approved=False, reason="An edit cannot name another tool.")
-            return Decision(approved=same, arguments=arguments)
-        case {"type": "reject", "message": str(reason)}:
-            return Decision(approved=False, reason=reason)
-        case _:
-            return Decision(approved=False)
+def _bare(result: ToolResult) -> Any:
+    """Return the answer to a call without an id, such as one of a chain."""
+    if result.error is not None:
+        raise ToolException(result.text)
+    return result.text if result.structured is None else result.structured
 
 
-def _message(result: ToolResult, call: ToolCall) -> Any:
-    if not call.id:
-        if result.error is not None:
-            raise ToolException(result.text)
-        return result.text if result.structured is None else result.structured
+def _message(result: ToolResult, call: ToolCall) -> ToolMessage:
     blocks = [TextContent(text=result.error.message)] if result.error else []
     return ToolMessage(
         content=result.text
@@ -241,7 +207,7 @@ def _message(result: ToolResult, call: ToolCall) -> Any:
         name=call.name,
         tool_call_id=call.id,
         status="error" if result.error else "success",
-        artifact=result,
+        artifact=artifact_of(result),
     )
 
 

@@ -21,6 +21,7 @@ from mcp.server.subscriptions import (
 
 from functool import Toolset
 from functool.integrations.mcp_approval import Request
+from functool.integrations.mcp_bodies import bound_requests
 from functool.integrations.mcp_contexts import MakeContext
 from functool.integrations.mcp_handlers import STATE_SECONDS, Handlers, Tools
 from functool.integrations.mcp_onto import mount
@@ -86,7 +87,7 @@ class ToolServer(Server[Any]):
         Raises:
             DefinitionError: A tool cannot be served, or two have one name. The old tools stay.
         """
-        self._handlers.serve(tools)
+        await self._handlers.replace(tools)
         await self._bus.publish(ToolsListChanged())
 
     def create_initialization_options(
@@ -98,6 +99,12 @@ class ToolServer(Server[Any]):
         """Return the SDK's options, which announce that the tool list may change."""
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
+
+    def streamable_http_app(self, **options: Any) -> Any:
+        """Return the SDK's ASGI app, which refuses requests with too many values."""
+        app = super().streamable_http_app(**options)
+        bound_requests(self)
+        return app
 
     async def _announce_changes(self, request: Request, params: types.NotificationParams) -> None:
         """Tell a client of the older revisions about changes.

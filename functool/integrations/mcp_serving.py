@@ -19,11 +19,17 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
+from functool.executors import in_thread
+from functool.integrations.mcp_bodies import bound_requests
 from functool.integrations.mcp_contexts import one_client
 from functool.integrations.mcp_handlers import Tools
 from functool.integrations.mcp_server import ToolServer
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
+LISTENING: dict[str, Any] = {"access_log": False, "timeout_graceful_shutdown": 5}
+"""Options of uvicorn. A client may keep a request open for ever, so a server that is stopped waits
+only these seconds for its clients."""
+
 NO_TOKEN = b"This server wants a bearer token: send the header 'Authorization: Bearer TOKEN'.\n"
 
 
@@ -66,7 +72,7 @@ def serve(
     served = tools if isinstance(tools, ToolServer) else ToolServer(tools, **options)
     app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
     _check_port(host, port)
-    uvicorn.run(app, host=host, port=port, access_log=False)
+    uvicorn.run(app, host=host, port=port, **LISTENING)
 
 
 async def serve_async(
@@ -90,7 +96,9 @@ async def serve_async(
         raise ValueError(f"no transport {transport!r}: it is 'stdio' or 'http'")
     if transport == "stdio" and token is not None:
         raise ValueError("a token is for the transport 'http': stdio has one client, its parent")
-    served = tools if isinstance(tools, ToolServer) else ToolServer(tools, **options)
+    # In a thread, because to describe thousands of tools takes seconds.
+    make = partial(ToolServer, **options)
+    served = tools if isinstance(tools, ToolServer) else await in_thread(make, tools)
     if transport == "stdio":
         with one_client():
             await _serve_stdio(served)
@@ -99,7 +107,7 @@ async def serve_async(
 
     app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
     _check_port(host, port)
-    listener = uvicorn.Server(uvicorn.Config(app, host=host, port=port, access_log=False))
+    listener = uvicorn.Server(uvicorn.Config(app, host=host, port=port, **LISTENING))
     serving = asyncio.create_task(listener.serve())
     try:
         await asyncio.shield(serving)
@@ -136,6 +144,7 @@ def http_app(
         enable_dns_rebinding_protection=not is_open, allowed_hosts=names, allowed_origins=origins
     )
     app = served.streamable_http_app(transport_security=guard)
+    bound_requests(served)
     if token is not None:
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError("a token is printable ASCII without spaces, and not empty")

@@ -67,8 +67,11 @@ def local_name(wanted: str, taken: Container[str]) -> str:
     # The hash is of the server's own name, so the result does not depend on the order of a
     # listing.
     mark = hashlib.sha256(wanted.encode(errors="replace")).hexdigest()
-    name = name[: MAX_NAME - 9] + "_" + mark[:8]
-    return name if name not in taken else mark
+    stem, name = name[: MAX_NAME - 9], f"{name[: MAX_NAME - 9]}_{mark[:8]}"
+    while name in taken:  # A server can offer a tool whose own name is the one with the hash.
+        mark = hashlib.sha256(mark.encode()).hexdigest()
+        name = f"{stem}_{mark[:8]}"
+    return name
 
 
 def cleaned(schema: Any) -> Any:

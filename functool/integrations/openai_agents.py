@@ -34,6 +34,7 @@ from functool.content import data_url
 from functool.guardrails import require_approval
 from functool.integrations._agents import (
     USAGE,
+    answer_to,
     as_it_was,
     asker,
     decide,
@@ -98,7 +99,7 @@ def export(tool: Tool) -> FunctionTool:
         if tool.requires_approval and run.is_tool_approved(tool.name, run.tool_call_id):
             context = relayed(tool, call, context)
         try:
-            result = await tool.invoke(call, context)
+            result = await answer_to(tool, call, context)
         except Tripwire as tripwire:
             raise RunStopped(str(tripwire)) from tripwire
         return _output(result)

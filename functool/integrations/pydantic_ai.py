@@ -18,7 +18,6 @@ from pydantic_core import PydanticSerializationError, SchemaValidator, core_sche
 from pydantic_core import to_json as json_bytes
 
 from functool import (
-    ApprovalRequest,
     ArgumentError,
     AudioContent,
     Content,
@@ -37,10 +36,17 @@ from functool import (
     ToolSchema,
     ToolSettings,
 )
-from functool.approval import same_json
 from functool.call import to_json
 from functool.guardrails import require_approval
-from functool.integrations._agents import argument_error, as_it_was, missing, relayed
+from functool.integrations._agents import (
+    Agreement,
+    answer_to,
+    argument_error,
+    as_it_was,
+    missing,
+    relayed,
+    request_of,
+)
 from functool.integrations.values import json_or_text, media, output_schema, texts_only
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_tool
@@ -63,10 +69,10 @@ try:
     )
     from pydantic_ai.exceptions import ApprovalRequired as Paused
     from pydantic_ai.exceptions import CallDeferred
-    from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models.test import TestModel
     from pydantic_ai.usage import RunUsage
 
+    from functool.integrations.pydantic_ai_agreed import as_agreed, with_agreements
     from functool.integrations.pydantic_ai_runner import runner
 except ImportError as _error:
     raise missing("pydantic-ai", "pydantic-ai") from _error
@@ -91,9 +97,9 @@ def export(tool: Tool) -> pydantic_ai.Tool[Any]:
 
     If the arguments do not fit, the model is asked to try again (`ModelRetry`, limited by the
     agent's retries). The model reads any other failure as the result (`ToolFailed`). A `Tripwire`
-    ends the run. A call that waits for approval is deferred, and runs once it is approved. To bind
-    the approval to that call, pass its `metadata["approval"]` back with the approval.
-    `ToolApproved(override_args=...)` edits the call.
+    ends the run. A call that waits for approval is deferred, and runs once it is approved. Pass its
+    `metadata` back with the approval, to approve that call only. `ToolApproved(override_args=...)`
+    edits the call.
 
     Raises:
         TypeError: `tool` is not a tool.
@@ -239,46 +245,22 @@ async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> 
     except (PydanticSerializationError, UnicodeEncodeError):
         pass
     call, context = ToolCall(name=tool.name, arguments=given, id=call_id), shared.context
+    agreements: list[Agreement] = []
     if run.tool_call_approved:
-        shown = _shown(run)
-        call, edited = _as_asked(tool, call, run, shown)
-        context = relayed(tool, call, context, shown, edited)
+        call, agreements = as_agreed(tool, call, run)
+        context = relayed(tool, call, context, agreements)
     # An agent inside of the tool may share this context, and its model may choose the same id.
     around = shared.calls.get(call.id)
     shared.calls[call.id] = run
     try:
-        result = await tool.invoke(call, context)
+        result = await answer_to(tool, call, context)
     finally:
         shared.calls.pop(call.id, None)
         if around is not None:
             shared.calls[call.id] = around
+    if (request := request_of(result)) is not None:
+        raise Paused({"approval": request.to_json(), **with_agreements(tool, call, agreements)})
     return _output(result)
-
-
-def _as_asked(
-    tool: Tool, call: ToolCall, run: RunContext[Any], shown: ApprovalRequest | None
-) -> tuple[ToolCall, dict[str, Any] | None]:
-    """Return an approved call as the model made it, and the arguments if a person edited them.
-
-    pydantic-ai passes only the edited call (`override_args`), but functool needs both. It validates
-    the edited arguments, runs the guardrails again, and tells the model what was changed.
-    """
-    # Within a turn pydantic-ai refuses two calls with the same id. So the last turn with this id
-    # holds the call.
-    turns = [message for message in reversed(run.messages) if isinstance(message, ModelResponse)]
-    calls = (part for turn in turns for part in turn.tool_calls if part.tool_call_id == call.id)
-    made = next(calls, None)
-    if made is None:  # No message holds the call, so there is nothing to compare with.
-        return call, None
-    sent = made.args_as_dict()
-    try:
-        asked, given = tool.bind(sent).arguments, tool.bind(call.arguments).arguments
-    except ArgumentError:  # The tool will refuse the call.
-        return call, None
-    seen = [asked] if shown is None else [asked, shown.arguments]
-    if any(same_json(given, one) for one in seen):
-        return call, None
-    return replace(call, arguments=sent), given
 
 
 class _Shared:
@@ -319,19 +301,8 @@ def _forget(key: tuple[int, int]) -> None:
     _runs.pop(key).stop_forwarding()
 
 
-def _shown(run: RunContext[Any]) -> ApprovalRequest | None:
-    """Return the request that a person saw, if the approval's metadata holds it."""
-    sent = (
-        run.tool_call_metadata.get("approval") if isinstance(run.tool_call_metadata, dict) else None
-    )
-    return None if sent is None else ApprovalRequest.from_json(sent)
-
-
 def _output(result: ToolResult) -> Any:
     if result.error is not None:
-        request = result.metadata.get("approval")
-        if isinstance(request, ApprovalRequest):
-            raise Paused({"approval": request.to_json()})
         raise (ModelRetry if result.error.type == ArgumentError.__name__ else ToolFailed)(
             result.text
         )

@@ -107,7 +107,7 @@ async def _settle(
         inside = asked is not None and asked.call_id != number  # It is a call inside the tool.
         if asked is not None:  # Show what will run, and approve nothing else.
             call = ToolCall(name=asked.tool, arguments=asked.arguments, id=asked.call_id)
-            results.metadata[number] = {"approval": shown}
+            results.metadata[number] = requests.metadata[number]
         decision = await decide(call, context)
         answer = as_it_was(decision) if inside else decision.approved
         edited = None if decision.arguments is None else dict(decision.arguments)

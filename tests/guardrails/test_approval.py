@@ -760,6 +760,40 @@ def test_one_use_of_a_grant_is_enough_for_all_who_ask():
     assert [grant.uses for grant in context.grants()] == [1]
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_call_that_waits_gives_its_grant_back(begun):
+    """A person is asked about the tool inside, so nothing has run, unless the wrapper has begun its own work."""
+
+    class Telling(WrapperTool):
+        async def run(self, call, context):
+            return await super().run(call, context)
+
+    tool, ran = guarded()
+    outer = (Telling if begun else WrapperTool)(tool, name="outer")
+    outer.add_input_guardrails([require_approval()])
+    context = granting(Grant.of(outer, {"amount": 5}))
+
+    request = asked(outer, {"amount": 5}, context)
+    assert request.tool == "pay" and len(context.grants()) == (0 if begun else 1)
+    if not begun:
+        context.approve(request)
+        result = call(outer, {"amount": 5}, context)
+        assert result.success and ran == [(5, "bob")] and context.grants() == []
+        assert result.metadata["decision"]["grant"] is not None
+
+
+def test_a_grant_that_was_revoked_while_its_call_waits_stays_revoked():
+    """The person who asks for the tool inside may have ended it."""
+    tool, ran = guarded()
+    outer = WrapperTool(tool, name="outer", input_guardrails=[require_approval()])
+    grant = Grant.of(outer, {"amount": 5}, uses=2)
+    context = granting(grant)
+    tool.input_guardrails.insert(0, lambda call, context: context.revoke(grant))
+
+    assert asked(outer, {"amount": 5}, context).tool == "pay" and context.grants() == []
+    assert asked(outer, {"amount": 5}, context).tool == "outer" and ran == []
+
+
 def test_a_decision_on_the_call_itself_comes_first():
     """Who denied a call is not overruled by a grant, and an approval leaves the grant as it is."""
     tool, ran = guarded()
@@ -786,6 +820,45 @@ def test_a_grant_names_parameters():
         call(tool, {"Amount": amount}, context)
 
     assert ran == [5]
+
+
+@pytest.mark.parametrize("wrap", [lambda tool: tool, lambda tool: WrapperTool(tool, name="p")])
+def test_a_grant_knows_the_defaults_of_parameters_that_swap_their_aliases(wrap):
+    """What a grant leaves out has its default, under the name of the parameter and not of the alias."""
+    ran = []
+
+    def pay(
+        a: Annotated[int, Field(alias="b")] = 1, b: Annotated[int, Field(alias="a")] = 2
+    ) -> None:
+        ran.append((a, b))
+
+    tool = wrap(FunctionTool(pay))
+    tool.add_input_guardrails([require_approval()])
+    context = granting(Grant.of(tool, {}, uses=9))
+    for sent in ({}, {"b": 1}, {"a": 1, "b": 2}, {"a": 1}):
+        call(tool, sent, context)
+
+    assert ran == [(1, 2), (1, 2)]
+    context = granting(Grant.of(tool, {"a": 5}, uses=9))
+    for sent in ({"b": 5}, {"a": 5}):
+        call(tool, sent, context)
+    assert ran[2:] == [(5, 2)]
+
+
+def test_the_note_about_an_edit_knows_the_defaults_of_aliases():
+    """A default that the person left out is no change."""
+
+    def pay(
+        a: Annotated[int, Field(alias="b")] = 1, b: Annotated[int, Field(alias="a")] = 2
+    ) -> str:
+        return f"{a} {b}"
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    _, same = decide_by("sync", tool, {}, {})
+    _, other = decide_by("sync", tool, {"b": 5}, {})
+
+    assert same.text == "1 2"
+    assert other.text == "A person changed the arguments of this call: `a` left out.\n1 2"
 
 
 def test_an_approval_is_for_one_of_several_equal_calls_inside_of_each_other():

@@ -205,6 +205,26 @@ def test_output_guardrails_see_the_labels():
     assert seen == [{"sources": ["mail"]}]
 
 
+def test_labels_stay_for_the_guardrail_after_one_that_makes_a_new_result():
+    """A guardrail that stores a result knows its labels also if one before it has made a new result."""
+    seen = []
+    tool = FunctionTool(
+        lambda: "mail",
+        name="mail",
+        output_guardrails=[
+            lambda result, context: ToolResult.of(result.text.upper(), metadata={"n": 1}),
+            lambda result, context: seen.append(dict(result.metadata)),
+            lambda result, context: ToolResult.of("x", metadata={"sources": ["web"]}),
+            lambda result, context: seen.append(dict(result.metadata)),
+        ],
+        settings=ToolSettings(untrusted=True),
+    )
+    result = call(tool)
+
+    assert seen == [{"n": 1, "sources": ["mail"]}, {"sources": ["mail", "web"]}]
+    assert result.metadata["sources"] == ["mail", "web"]
+
+
 def test_a_guardrail_without_a_readable_signature_is_taken():
     """A builtin that has no signature is taken as it is; what it raises refuses the call."""
     result = call(echo_tool("x", input_guardrails=[max]))

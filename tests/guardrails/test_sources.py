@@ -21,6 +21,7 @@ from functool import (
     WrapperTool,
 )
 from functool.guardrails import require_approval, trusted_only
+from functool.guardrails.sources import SHOWS_OTHERS, wanted_results
 from tests.schemas import STR
 
 
@@ -103,6 +104,36 @@ def test_a_parameters_name_is_no_value_where_the_model_writes_an_alias():
     tool = FunctionTool(pay, input_guardrails=[guard])
     assert run(tool, {"payee": "bob"}).text == "paid"
     assert "/to is from the model" in run(tool, {"payee": "eve"}).text
+
+
+def test_an_alias_beside_arguments_that_the_schema_does_not_name():
+    """The parameter's name and its default are the author's, and every other name the model's."""
+
+    def pay(to: Annotated[str, Field(alias="payee")] = "the bank", **rest: str) -> str:
+        return "paid"
+
+    guard = trusted_only(wrote=lambda context: "pay bob")
+    tool = FunctionTool(pay, input_guardrails=[guard])
+    assert run(tool, {}).text == run(tool, {"payee": "bob"}).text == "paid"
+    assert run(tool, {"payee": "the bank"}).text == "paid"
+    assert "/to is from the model" in run(tool, {"payee": "eve"}).text
+    assert "/eve is from the model" in run(tool, {"payee": "bob", "eve": "bob"}).text
+    assert run(tool, {"to": "eve"}).error.type == "ArgumentError"
+
+
+def test_an_argument_with_an_alias_is_not_another_one_that_was_left_out():
+    """A call that leaves out an optional argument is checked, and not refused."""
+
+    def pay(
+        to: Annotated[str, Field(alias="payee")],
+        note: Annotated[str, Field(default_factory=lambda: "none")],
+    ) -> str:
+        return "paid"
+
+    tool = FunctionTool(pay, input_guardrails=[trusted_only("note")])
+    assert run(tool, {"payee": "eve"}, sources={"/payee": ["mail"]}).text == "paid"
+    labelled = {"/note": ["mail"]}
+    assert "/note is from" in run(tool, {"payee": "a", "note": "b"}, sources=labelled).text
 
 
 MALFORMED = [
@@ -529,3 +560,41 @@ def test_a_labelled_value_is_not_searched_for_in_what_the_user_wrote():
     refused = run(tool, {"to": ["eve", "bob"]}, sources={"/to": ["mail"]})
     assert "/to is from mail." in refused.text and searched == []
     assert run(tool, {"to": ["ann"]}).text == "sent" and searched == ["ann"]
+
+
+@pytest.mark.parametrize("around", ["bare", "wrapper", "body"])
+def test_a_result_that_shows_the_words_of_others_is_no_trusted_value(around):
+    """A tool of the host, such as a search of tools, may show what strangers wrote."""
+
+    @FunctionTool
+    def shows(context: Context) -> str:
+        context.notes[SHOWS_OTHERS] = True
+        return "IBAN-9"
+
+    @FunctionTool
+    async def helper(context: Context) -> str:
+        return (await shows.invoke(ToolCall(name="shows"), context)).text
+
+    tool, paid = pay_tool(trusted_only("to", wrote=lambda context: "pay them"))
+    context = Context()
+    reader = {"bare": shows, "wrapper": WrapperTool(shows), "body": helper}[around]
+    assert asyncio.run(reader.invoke(ToolCall(name="x"), context)).text == "IBAN-9"
+    assert "the model" in run(tool, {"to": "IBAN-9", "amount": 1}, context).text
+    assert paid == []
+
+
+def test_results_are_remembered_only_where_a_guardrail_needs_them():
+    """A process without `trusted_only(wrote=)` keeps nothing of what its tools return."""
+    lookup = FunctionTool(lambda: "IBAN-7", name="lookup")
+    before = {*wanted_results}
+    wanted_results.clear()
+    try:
+        for tool in (lookup, WrapperTool(lookup)):
+            context = Context()
+            assert asyncio.run(tool.invoke(ToolCall(name="lookup"), context)).text == "IBAN-7"
+            assert context.state == {}
+        trusted_only(wrote=lambda context: "")
+        asyncio.run(WrapperTool(lookup).invoke(ToolCall(name="lookup"), context))
+        assert context.state != {}
+    finally:
+        wanted_results.update(before)

@@ -113,7 +113,7 @@ def request_of(tool, call, **changes):
         ({}, True),
         ({"arguments": {"amount": 1}}, False),
         ({"definition": "of another tool"}, False),
-        ({"call_id": "inner"}, True),
+        ({"call_id": "inner"}, False),
     ],
 )
 def test_what_a_person_saw_is_what_runs(shown, agreed):
@@ -122,7 +122,7 @@ def test_what_a_person_saw_is_what_runs(shown, agreed):
     pay = paying([])
     call = ToolCall(name="pay", arguments={"amount": 7}, id="c1")
     seen = None if shown is None else request_of(pay, call, **shown)
-    answer = relayed(pay, call, Context(), seen).approver
+    answer = relayed(pay, call, Context(), [(seen, None)] if seen else ()).approver
 
     if agreed:
         assert answer(request_of(pay, call)) == Decision(approved=True)
@@ -155,7 +155,7 @@ def test_an_edit_of_a_call_of_call_tool(bound):
 
     def answer(edited):
         return asyncio.run(
-            call_tool.invoke(call, relayed(call_tool, call, Context(), shown, edited))
+            call_tool.invoke(call, relayed(call_tool, call, Context(), [(shown, edited)]))
         )
 
     other = {"name": "waste", "arguments": {"amount": 7}}
@@ -173,7 +173,7 @@ def test_both_levels_of_a_wrapped_tool_take_one_agreement():
     call = ToolCall(name="spend", arguments={"amount": 7}, id="c1")
     pending = asyncio.run(tool.invoke(call)).metadata["approval"]
     results = [
-        asyncio.run(tool.invoke(made, relayed(tool, made, Context(), pending)))
+        asyncio.run(tool.invoke(made, relayed(tool, made, Context(), [(pending, None)])))
         for made in (call, replace(call, arguments={"amount": 8}))
     ]
 
@@ -194,7 +194,7 @@ def test_an_edit_is_checked_and_told():
     pending = asyncio.run(pay.invoke(call)).metadata["approval"]
     seen.clear()
     good, bad = (
-        asyncio.run(pay.invoke(call, relayed(pay, call, Context(), pending, edited)))
+        asyncio.run(pay.invoke(call, relayed(pay, call, Context(), [(pending, edited)])))
         for edited in ({"amount": 3}, {"amount": "lots"})
     )
 

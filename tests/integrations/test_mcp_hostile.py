@@ -1,8 +1,10 @@
 """Servers that break the protocol: one answer, definition or line is lost, and nothing else."""
 
 import asyncio
+import hashlib
 import json
 import os
+import re
 import sys
 import tracemalloc
 from contextlib import asynccontextmanager, contextmanager
@@ -383,6 +385,22 @@ def test_a_new_tool_appears(mode):
     assert result.text == "new"
     assert after == enabled == ["x_add", "x_fresh"]
     assert told[0] is toolset
+
+
+def test_a_tool_does_not_take_the_name_of_another():
+    """A server that foresees the hashes in local names gets more names, and replaces no tool."""
+    third = "a b3"  # Its hash begins with a letter, so it is a valid name itself.
+    taken = hashlib.sha256(third.encode()).hexdigest()
+    names = [taken, f"a_b3_{taken[:8]}", third]
+
+    async def work(toolset):
+        return [(name, (await toolset.call(ToolCall(name=name))).text) for name in toolset]
+
+    found = brought_in(serving(lambda: [tool(name=name) for name in names]), work)
+
+    assert found[:2] == [(name, f"{name} {{}}") for name in names[:2]]
+    assert re.fullmatch("a_b3_[0-9a-f]{8}", found[2][0])
+    assert found[2][1] == "a b3 {}"
 
 
 def test_a_changed_function_that_fails(caplog):

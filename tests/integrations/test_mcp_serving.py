@@ -26,7 +26,7 @@ from functool import (
 )
 from functool.dialects import mcp as dialect
 from functool.guardrails import redact, require_approval
-from functool.integrations import mcp
+from functool.integrations import mcp, mcp_serving
 from tests.integrations.mcp_ends import (
     SAMPLE,
     brought_in,
@@ -150,6 +150,31 @@ def test_a_server_inside_of_a_connection():
             return result
 
     assert asyncio.run(asyncio.wait_for(main(), 60)).value == 2
+
+
+def test_a_client_that_stays_does_not_keep_a_server_from_ending(monkeypatch):
+    """A server that is stopped waits a moment for a request that never ends, and no longer."""
+    monkeypatch.setitem(mcp_serving.LISTENING, "timeout_graceful_shutdown", 1)
+    begun = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{"
+
+    async def main():
+        port = free_port()
+        serving = asyncio.create_task(mcp.serve_async(tools, "http", port=port))
+        writer = None
+        while writer is None and not serving.done():
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except ConnectionError:
+                await asyncio.sleep(0.05)
+        writer.write(begun.replace(b"127.0.0.1", b"127.0.0.1:%d" % port))
+        await writer.drain()
+        await asyncio.sleep(0.2)
+        serving.cancel()
+        await asyncio.wait({serving})
+        writer.close()
+        return serving.cancelled()
+
+    assert asyncio.run(asyncio.wait_for(main(), 60))
 
 
 # The list

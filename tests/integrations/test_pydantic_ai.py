@@ -41,6 +41,7 @@ from pydantic_ai.usage import RunUsage
 from functool import (
     AgentTool,
     ApprovalRequest,
+    ApprovalRequired,
     AudioContent,
     Context,
     FileContent,
@@ -49,6 +50,7 @@ from functool import (
     TextContent,
     ToolCall,
     ToolResult,
+    Toolset,
     ToolSettings,
 )
 from functool.guardrails import require_approval, truncate
@@ -303,6 +305,108 @@ def test_an_edit_that_does_not_fit_runs_nothing() -> None:
     till.resume({"amount": "lots"})
 
     assert till.paid == []
+
+
+def clerk(paid: list[int], texts: list[str], *guardrails: Any) -> AgentTool:
+    """An agent that has to be approved, and pays the amount that it reads once that is approved too."""
+    inner = Toolset([paying(paid)])
+
+    async def runner(agent: Any, text: str, context: Context) -> str:
+        texts.append(text)
+        made = ToolCall(name="pay", arguments={"amount": int(text)}, id="inner")
+        result = await inner.call(made, context)
+        if (request := result.metadata.get("approval")) is not None:
+            raise ApprovalRequired(result.text, request)
+        return result.text
+
+    asking = [*guardrails, require_approval()]
+    return AgentTool("clerk", "clerk", "d", runner=runner, input_guardrails=asking)
+
+
+def agreed_to(tool: AgentTool, *answers: Any, whole: bool = True) -> tuple[list[Any], Any]:
+    """Answer what the call of an agent asks, one after the other; return what was asked, and the output."""
+    calls = [("c1", "clerk", {"input": "500"})]
+    agent = agent_of([tool], calls, "done", output_type=[str, DeferredToolRequests])
+    asked: list[Any] = []
+
+    async def main() -> Any:
+        last = await agent.run("go")
+        for answer in answers:
+            metadata = last.output.metadata
+            if not whole:
+                metadata = {"c1": {"approval": metadata["c1"]["approval"]}}
+            asked.append(ApprovalRequest.from_json(metadata["c1"]["approval"]).arguments)
+            given = DeferredToolResults(approvals={"c1": answer}, metadata=metadata)
+            history = last.all_messages()
+            last = await agent.run(message_history=history, deferred_tool_results=given)
+        return last.output
+
+    return asked, asyncio.run(main())
+
+
+def test_an_edit_holds_while_an_agent_inside_the_call_asks() -> None:
+    """A person who edits an agent's call, and then agrees to a call of that agent, is not given the call as it was."""
+    paid: list[int] = []
+    texts: list[str] = []
+    edit = ToolApproved(override_args={"input": "5"})
+    asked, output = agreed_to(clerk(paid, texts), edit, True)
+
+    assert asked == [{"input": "500"}, {"amount": 5}]
+    assert (output, texts, paid) == ("done", ["5", "5"], [5])
+
+
+def test_an_agents_call_that_changed_while_it_asked_is_asked_about_again() -> None:
+    """An agreement to a call inside of an agent's is none to the agent's call, if a guardrail has changed that."""
+    paid: list[int] = []
+    texts: list[str] = []
+    changes = iter("115")
+
+    def change(call: ToolCall, context: Context) -> ToolCall:
+        return replace(call, arguments={"input": next(changes)})
+
+    asked, output = agreed_to(clerk(paid, texts, change), True, True)
+
+    assert asked == [{"input": "1"}, {"amount": 1}]
+    assert ApprovalRequest.from_json(output.metadata["c1"]["approval"]).arguments == {"input": "5"}
+    assert (texts, paid) == (["1"], [])
+
+
+def test_an_agent_that_begins_again_asks_again() -> None:
+    """Without a context of the host's an agent inside the call begins again after each answer: no agreement pays twice."""
+    paid: list[int] = []
+    inner = Toolset([paying(paid)])
+
+    async def runner(agent: Any, text: str, context: Context) -> str:
+        for amount in (1, 2):
+            made = ToolCall(name="pay", arguments={"amount": amount}, id=f"inner{amount}")
+            result = await inner.call(made, context)
+            if (request := result.metadata.get("approval")) is not None:
+                raise ApprovalRequired(result.text, request)
+        return "both"
+
+    tool = AgentTool("clerk", "clerk", "d", runner=runner, input_guardrails=[require_approval()])
+    asked, output = agreed_to(tool, True, True, True)
+
+    assert asked == [{"input": "500"}, {"amount": 1}, {"amount": 2}]
+    again = ApprovalRequest.from_json(output.metadata["c1"]["approval"])
+    assert (again.arguments, paid) == ({"amount": 1}, [1])
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_host_that_passes_the_request_alone(changed: bool) -> None:
+    """Where only `approval` comes back, the agent's call was approved as the model wrote it, and as nothing else."""
+    paid: list[int] = []
+    texts: list[str] = []
+
+    def change(call: ToolCall, context: Context) -> ToolCall | None:
+        return replace(call, arguments={"input": "5"}) if changed else None
+
+    asked, output = agreed_to(clerk(paid, texts, change), True, True, whole=False)
+
+    assert asked == (
+        [{"input": "5"}, {"amount": 5}] if changed else [{"input": "500"}, {"amount": 500}]
+    )
+    assert (output == "done", paid) == ((False, []) if changed else (True, [500]))
 
 
 def test_an_edited_call_of_a_sub_agent_runs_edited() -> None:

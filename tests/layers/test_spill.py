@@ -573,3 +573,18 @@ def test_an_error_that_shows_a_kept_result_keeps_its_labels():
     assert "pay me" in wrong.text
     assert wrong.metadata["sources"] == ["report"]
     assert read(spill, context, handle).metadata["sources"] == ["report"]
+
+
+def test_a_guardrail_before_it_takes_no_label_off():
+    """What is kept has the labels of the result also if a guardrail before has made a new result of it."""
+    spill, context = Spill(limit=100), Context()
+    tool = FunctionTool(
+        lambda: "mail " * 100,
+        name="inbox",
+        output_guardrails=[lambda r, c: ToolResult.of(r.text.upper()), spill.guardrail],
+        settings=ToolSettings(untrusted=True),
+    )
+    result = asyncio.run(tool.invoke(ToolCall(name="inbox"), context))
+    handle = re.search(r"kept as ([\w-]{22})", result.text)[1]
+
+    assert read(spill, context, handle).metadata["sources"] == ["inbox"]

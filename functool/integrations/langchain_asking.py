@@ -1,0 +1,165 @@
+"""Ask a person about calls in LangGraph, so that each answer reaches the call that was shown.
+
+To resume, LangGraph runs a task again, and gives the answers in order to those who ask. By then a
+guardrail may have changed a call, and calls of one task may ask in another order. So this module
+remembers, within this process, what each interrupt has shown. An answer that belongs to another
+call is kept for that one, and the person is asked about this call as well.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, NamedTuple
+
+from functool import ApprovalRequest, Decision
+from functool.integrations._agents import missing
+
+try:
+    from langgraph.errors import GraphInterrupt
+    from langgraph.runtime import ExecutionInfo, Runtime, get_runtime
+    from langgraph.types import interrupt
+except ImportError as _error:
+    raise missing("LangChain", "langchain") from _error
+
+REMEMBERED = 4_096
+"""How many tasks of graphs are remembered: the latest ones. Each takes a few short texts."""
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+class _Shown(NamedTuple):
+    """What an interrupt has shown, without the arguments, which may be large."""
+
+    tool: str
+    call_id: str
+    digest: str
+
+
+@dataclass
+class _Task:
+    """What the calls of one task of a graph have asked, by the number of the answer."""
+
+    shown: dict[int, _Shown] = field(default_factory=dict)
+    executions: deque[ExecutionInfo] = field(default_factory=lambda: deque(maxlen=8))
+    # These belong to the latest execution.
+    answered: int = 0
+    kept: dict[str, Any] = field(default_factory=dict)  # By digest.
+    stopped: Callable[[], GraphInterrupt | None] | None = None
+
+
+_tasks: OrderedDict[tuple[str | None, str], _Task] = OrderedDict()
+_lock = Lock()  # LangGraph may run the calls of a task on several threads.
+
+
+def runtime_of_graph() -> Runtime[Any] | None:
+    """Return the runtime of the graph that runs this code, or None outside of a graph."""
+    try:
+        return get_runtime()
+    except (RuntimeError, KeyError):
+        return None
+
+
+def ask_person(request: ApprovalRequest, *, own: bool) -> Decision:
+    """Return a person's decision about a request, or interrupt the graph to get one.
+
+    Args:
+        request: The request.
+        own: Whether it is about the call of the exported tool itself. An agent inside the tool may
+            ask something else when the graph resumes, so the answer to its request must hold the
+            digest that was shown.
+
+    Raises:
+        GraphInterrupt: Nobody has decided yet.
+    """
+    with _lock:
+        task = _task_of_execution()
+        if task.stopped is not None:
+            # LangGraph shows one interrupt of a task. Let it be the one that is remembered.
+            first = task.stopped()
+            raise GraphInterrupt(() if first is None else first.args[0])
+        while request.digest not in task.kept:
+            shown = task.shown.get(task.answered)
+            try:
+                answer = interrupt(_question(request))
+            except GraphInterrupt as stop:
+                task.shown[task.answered] = _Shown(request.tool, request.call_id, request.digest)
+                task.stopped = weakref.ref(stop)  # It refers to the contexts of the run.
+                raise
+            task.answered += 1
+            task.kept[_meant(answer, shown, request)] = answer
+        return _decision(task.kept.pop(request.digest), request, own=own)
+
+
+def _task_of_execution() -> _Task:
+    """Return what is remembered of the task that runs this code.
+
+    Raises:
+        GraphInterrupt: The task was interrupted, and runs again already. LangGraph does not wait
+            for the calls that ran beside the one that asked.
+    """
+    runtime = runtime_of_graph()
+    if runtime is None or runtime.execution_info is None:
+        return _Task()
+    # When LangGraph tries a node again, it goes on counting the answers.
+    execution = runtime.execution_info.patch(node_attempt=1)
+    key = execution.thread_id, execution.task_id
+    task = _tasks.setdefault(key, _Task())
+    _tasks.move_to_end(key)
+    if execution not in task.executions:
+        task.executions.append(execution)
+        task.answered, task.kept, task.stopped = 0, {}, None
+    elif execution != task.executions[-1]:
+        raise GraphInterrupt(())
+    while len(_tasks) > REMEMBERED:
+        _tasks.popitem(last=False)
+    return task
+
+
+def _question(request: ApprovalRequest) -> dict[str, Any]:
+    """Return the value of the interrupt. It must be the same whenever the same call asks."""
+    shown = request.to_dict()
+    return {name: shown[name] for name in shown if name not in ("id", "created")}
+
+
+def _meant(answer: Any, shown: _Shown | None, request: ApprovalRequest) -> str:
+    """Return the digest of the request that a person has answered."""
+    if shown is None:  # Another process has asked, so trust the order of the answers.
+        return _digest_in(answer) or request.digest
+    agrees = answer is True or _digest_in(answer) == answer or _is_plain_approval(answer)
+    if not agrees and (shown.tool, shown.call_id) == (request.tool, request.call_id):
+        # A refusal and an edit are about the call, whatever a guardrail has made of it since.
+        return request.digest
+    return _digest_in(answer) or shown.digest
+
+
+def _digest_in(answer: Any) -> str:
+    """Return the digest that an answer holds, or an empty text."""
+    digest = answer.get("digest") if isinstance(answer, dict) else answer
+    return digest if isinstance(digest, str) and _DIGEST.fullmatch(digest) else ""
+
+
+def _is_plain_approval(answer: Any) -> bool:
+    return isinstance(answer, dict) and answer.get("type") == "approve"
+
+
+def _decision(answer: Any, request: ApprovalRequest, *, own: bool) -> Decision:
+    """Return the value that a graph was resumed with as a decision. An unknown value refuses."""
+    same = own or _digest_in(answer) == request.digest
+    match answer:
+        case str():
+            return Decision(approved=answer == request.digest, reason=answer)
+        case True | {"type": "approve"}:
+            return Decision(approved=same)
+        case {"type": "edit", "edited_action": {"args": dict(arguments), **action}}:
+            if action.get("name", request.tool) != request.tool:
+                return Decision(approved=False, reason="An edit cannot name another tool.")
+            return Decision(approved=same, arguments=arguments)
+        case {"type": "reject", "message": str(reason)}:
+            return Decision(approved=False, reason=reason)
+        case _:
+            return Decision(approved=False)

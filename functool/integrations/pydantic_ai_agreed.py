@@ -1,0 +1,94 @@
+"""What a person has approved of a call of pydantic-ai, which may stop several times to ask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from functool import ApprovalRequest, ArgumentError, Tool, ToolCall
+from functool.approval import same_json
+from functool.integrations._agents import Agreement, arguments_led_to, missing
+
+try:
+    from pydantic_ai import RunContext
+    from pydantic_ai.messages import ModelResponse
+except ImportError as _error:
+    raise missing("pydantic-ai", "pydantic-ai") from _error
+
+_AGREED = "functool_agreed"
+_HELD = 8
+"""How many agreements to one call are held. A call that asks more often asks again."""
+
+
+def as_agreed(tool: Tool, call: ToolCall, run: RunContext[Any]) -> tuple[ToolCall, list[Agreement]]:
+    """Return an approved call as the model made it, and all that the person approved of it."""
+    agreements, shown = _earlier(run), _shown(run)
+    call, edited = _as_asked(tool, call, run, shown)
+    return call, [*agreements, (shown, edited)]
+
+
+def with_agreements(tool: Tool, call: ToolCall, agreements: list[Agreement]) -> dict[str, Any]:
+    """Return the metadata that holds these agreements: the host passes it back with the next.
+
+    It holds those about the call itself only. The body may begin again, and what it did once with
+    an agreement to a call inside of it may not be done twice.
+    """
+    own = arguments_led_to(tool, call)
+    held = [
+        {"request": shown and shown.to_json(), "arguments": edited}
+        for shown, edited in agreements
+        if shown is None or (shown.call_id == call.id and shown.tool in own)
+    ]
+    return {_AGREED: held[-_HELD:]} if held else {}
+
+
+def _earlier(run: RunContext[Any]) -> list[Agreement]:
+    """Return what a person had approved of this call when the call stopped once more.
+
+    A host may pass back only the latest request. If that is about a call inside of this one, the
+    person has approved this one before, as the model wrote it.
+    """
+    found: list[Agreement] = []
+    for one in _metadata_of(run).get(_AGREED, ()):
+        asked = one["request"]
+        found.append((asked and ApprovalRequest.from_json(asked), one["arguments"]))
+    shown = _shown(run)
+    if not found and shown is not None and shown.call_id != (run.tool_call_id or ""):
+        found.append((None, None))
+    return found
+
+
+def _as_asked(
+    tool: Tool, call: ToolCall, run: RunContext[Any], shown: ApprovalRequest | None
+) -> tuple[ToolCall, dict[str, Any] | None]:
+    """Return an approved call as the model made it, and the arguments if a person edited them.
+
+    pydantic-ai passes only the edited call (`override_args`), but functool needs both. It validates
+    the edited arguments, runs the guardrails again, and tells the model what was changed.
+    """
+    # Within a turn pydantic-ai refuses two calls with the same id. So the last turn with this id
+    # holds the call.
+    turns = [message for message in reversed(run.messages) if isinstance(message, ModelResponse)]
+    calls = (part for turn in turns for part in turn.tool_calls if part.tool_call_id == call.id)
+    made = next(calls, None)
+    if made is None:  # No message holds the call, so there is nothing to compare with.
+        return call, None
+    sent = made.args_as_dict()
+    try:
+        asked, given = tool.bind(sent).arguments, tool.bind(call.arguments).arguments
+    except ArgumentError:  # The tool will refuse the call.
+        return call, None
+    seen = [asked] if shown is None else [asked, shown.arguments]
+    if any(same_json(given, one) for one in seen):
+        return call, None
+    return replace(call, arguments=sent), given
+
+
+def _shown(run: RunContext[Any]) -> ApprovalRequest | None:
+    """Return the request that a person saw, if the approval's metadata holds it."""
+    sent = _metadata_of(run).get("approval")
+    return None if sent is None else ApprovalRequest.from_json(sent)
+
+
+def _metadata_of(run: RunContext[Any]) -> dict[str, Any]:
+    return run.tool_call_metadata if isinstance(run.tool_call_metadata, dict) else {}
