@@ -129,13 +129,27 @@ def text_of(body: bytes, content_type: str) -> str:
     """Decode a body with its byte order mark, else its charset, else as UTF-8 or cp1252."""
     for mark, encoding in BYTE_ORDER_MARKS:
         if body.startswith(mark):
-            return body[len(mark) :].decode(encoding, "replace")
+            return _decoded(body[len(mark) :], encoding)
     named = _NAMED_CHARSET.search(content_type)
     meta = _META_CHARSET.search(body, 0, 4_096) if media_type(content_type) in HTML else None
     charset = text_encoding(named[1] if named else meta[1].decode("ascii") if meta else "")
     if charset is not None:
-        return body.decode(charset, "replace")
+        return _decoded(body, charset)
     try:
         return body.decode()
     except UnicodeDecodeError:
-        return body.decode("cp1252", "replace")
+        return _decoded(body, "cp1252")
+
+
+def _decoded(body: bytes, encoding: str) -> str:
+    """Decode a body in pieces.
+
+    Python decodes each piece without a break. Five megabytes that a charset does not have take more
+    than a second, and other threads would wait, such as that of the event loop.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    try:
+        pieces = [decoder.decode(body[at : at + CHUNK]) for at in range(0, len(body), CHUNK)]
+        return "".join(pieces) + decoder.decode(b"", True)
+    except UnicodeError:  # UTF-16 and UTF-32 need a byte order mark to be decoded in pieces.
+        return body.decode(encoding, "replace")

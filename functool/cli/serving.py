@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +25,7 @@ from functool.cli.targets import (
     object_of,
     variable_of,
 )
+from functool.executors import in_thread
 
 _NAMED = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)=(.+)", re.DOTALL)
 
@@ -94,6 +97,7 @@ class _Proxy:
         self._options = options
         self._toolsets: list[Toolset] = []
         self._server: Any = None
+        self._changing = asyncio.Lock()
 
     async def server(self) -> Any:
         """Return the server, connected to every target."""
@@ -112,7 +116,9 @@ class _Proxy:
                 input_guardrails=self._guards,
             )
             self._toolsets.append(await self._stack.enter_async_context(connection))
-        self._server = mcp.server(self._tools(), **self._options)
+        # In a thread, because to describe thousands of tools of others takes seconds.
+        make = partial(mcp.server, **self._options)
+        self._server = await in_thread(make, self._tools())
         return self._server
 
     def _tools(self) -> list[Any]:
@@ -123,10 +129,11 @@ class _Proxy:
             return
         # A server may announce any name later. It must not replace another server's tool, nor keep
         # new tools of others away.
-        served = dict(self._server.toolset)
-        for tool in self._tools():
-            served.setdefault(tool.name, tool)
-        await self._server.replace(list(served.values()))
+        async with self._changing:
+            served = dict(self._server.toolset)
+            for tool in self._tools():
+                served.setdefault(tool.name, tool)
+            await self._server.replace(list(served.values()))
 
 
 def _headers(given: Sequence[str], parts: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:

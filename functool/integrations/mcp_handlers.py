@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from math import inf, isfinite, nextafter
 from time import monotonic
@@ -22,6 +23,7 @@ from functool import (
     Toolset,
     Tripwire,
 )
+from functool.executors import in_thread
 from functool.integrations import mcp_approval as approval
 from functool.integrations.mcp_approval import Request
 from functool.integrations.mcp_contexts import Contexts, MakeContext
@@ -53,6 +55,8 @@ class Handlers:
         self._context_of = Contexts(context)
         self._page_size = page_size
         self._used_approvals: dict[str, float] = {}
+        self._served: dict[str, Served] = {}
+        self._replacing = asyncio.Lock()
         self.serve(tools)
 
     @property
@@ -66,32 +70,56 @@ class Handlers:
         Raises:
             DefinitionError: A tool cannot be served, or two have one name. The old tools stay.
         """
-        if not isinstance(tools, Toolset):
-            tools = Toolset([tools] if isinstance(tools, Tool) else tools)
-        served = {name: Served(tool) for name, tool in tools.items()}
-        self._toolset, self._served = tools, served
+        tools = _toolset(tools)
+        self._toolset, self._served = tools, self._described(tools)
+
+    async def replace(self, tools: Tools) -> None:
+        """Serve these tools from now on, and describe them beside the event loop.
+
+        Raises:
+            DefinitionError: A tool cannot be served, or two have one name. The old tools stay.
+        """
+        async with self._replacing:  # The last one that was asked for has to be the last.
+            tools = _toolset(tools)
+            served = await in_thread(self._described, tools)
+            self._toolset, self._served = tools, served
+
+    def _described(self, tools: Toolset) -> dict[str, Served]:
+        """Describe tools. Those of others may take seconds, so keep what is described already."""
+        known = self._served
+        return {
+            name: known[name] if self._is_known(name, tool) else Served(tool)
+            for name, tool in tools.items()
+        }
+
+    def _is_known(self, name: str, tool: Tool) -> bool:
+        return name in self._served and self._served[name].tool is tool
 
     def find(self, name: str) -> Served | None:
         """Return the tool that clients call `name`."""
         tool = self._toolset.get(name)
-        if tool is not None and (name not in self._served or self._served[name].tool is not tool):
+        if tool is not None and not self._is_known(name, tool):
             self._served[name] = Served(tool)
         return None if tool is None else self._served[name]
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         """Return the input schema of a tool, for the SDK's check of headers."""
         served = self.find(name)
-        return None if served is None else served.definition(latest=True).input_schema
+        return None if served is None else served.definition.input_schema
 
     async def list_tools(
         self, request: Request, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """Answer `tools/list`."""
+        tools = self._toolset
+        if not all(self._is_known(name, tool) for name, tool in tools.items()):  # It has grown.
+            served = await in_thread(self._described, tools)
+            self._served = served if tools is self._toolset else self._served
         enabled = [tool.name for tool in self._toolset.enabled(self._context_of(request))]
         page, cursor = self._page(enabled, params.cursor if params else None)
         shown = [served for name in page if (served := self.find(name))]
         return types.ListToolsResult(
-            tools=[served.definition(_is_latest(request)) for served in shown], next_cursor=cursor
+            tools=[served.definition for served in shown], next_cursor=cursor
         )
 
     def _page(self, names: list[str], cursor: str | None) -> tuple[list[str], str | None]:
@@ -170,6 +198,14 @@ class Handlers:
             context.approve(asked)
         else:
             context.deny(asked, approval.refusal(given))
+
+
+def _toolset(tools: Tools) -> Toolset:
+    return (
+        tools
+        if isinstance(tools, Toolset)
+        else Toolset([tools] if isinstance(tools, Tool) else tools)
+    )
 
 
 def _is_latest(request: Request) -> bool:

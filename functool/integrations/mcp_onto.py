@@ -152,7 +152,7 @@ def _onto_fastmcp(host: Any, handlers: Handlers) -> None:
     for name in handlers.toolset:
         served = handlers.find(name)
         assert served is not None
-        definition = served.definition(latest=True)
+        definition = served.definition
         host.add_tool(
             Mounted(
                 name=name,

@@ -51,15 +51,13 @@ class Served:
         output = None if _is_guarded(tool) else tool.schema.output
         self._promised = output
         self.wraps = output is not None and output.get("type") != "object"
-        older, latest = dialect.definition(tool, LAST_OLDER), dialect.definition(tool)
-        for definition in (older, latest):
+        # The older revisions need the output schema wrapped, so it is wrapped for the latest, too.
+        definition = dialect.definition(tool, LAST_OLDER)
+        if output is None:
             definition.pop("outputSchema", None)
-            if output is not None:
-                definition["outputSchema"] = dialect.definition(tool, LAST_OLDER)["outputSchema"]
-            if self.wraps:
-                definition["_meta"] = {WRAPS: True}
-        self._older = types.Tool.model_validate(older)
-        self._latest = types.Tool.model_validate(latest)
+        if self.wraps:
+            definition["_meta"] = {WRAPS: True}
+        self.definition = types.Tool.model_validate(definition)
 
     @cached_property
     def _fits(self) -> Callable[[Any], bool]:
@@ -83,10 +81,6 @@ class Served:
             return True
 
         return fits
-
-    def definition(self, latest: bool) -> types.Tool:
-        """Return the definition for clients of the latest revision, or of an older one."""
-        return self._latest if latest else self._older
 
     async def structured(self, value: Any) -> dict[str, Any]:
         """Return the fields of an answer with its structured content, or an empty dict.

@@ -87,7 +87,7 @@ class ToolServer(Server[Any]):
         Raises:
             DefinitionError: A tool cannot be served, or two have one name. The old tools stay.
         """
-        self._handlers.serve(tools)
+        await self._handlers.replace(tools)
         await self._bus.publish(ToolsListChanged())
 
     def create_initialization_options(

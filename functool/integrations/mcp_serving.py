@@ -19,6 +19,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
+from functool.executors import in_thread
 from functool.integrations.mcp_bodies import bound_requests
 from functool.integrations.mcp_contexts import one_client
 from functool.integrations.mcp_handlers import Tools
@@ -95,7 +96,9 @@ async def serve_async(
         raise ValueError(f"no transport {transport!r}: it is 'stdio' or 'http'")
     if transport == "stdio" and token is not None:
         raise ValueError("a token is for the transport 'http': stdio has one client, its parent")
-    served = tools if isinstance(tools, ToolServer) else ToolServer(tools, **options)
+    # In a thread, because to describe thousands of tools takes seconds.
+    make = partial(ToolServer, **options)
+    served = tools if isinstance(tools, ToolServer) else await in_thread(make, tools)
     if transport == "stdio":
         with one_client():
             await _serve_stdio(served)

@@ -19,9 +19,12 @@ import html_to_markdown
 import httpx2
 import pytest
 import trustme
+from hypothesis import given
+from hypothesis import strategies as st
 
 from functool import DefinitionError, FileContent, ImageContent, ToolCall, Toolset
 from functool.bundled import fetch as fetch_module
+from functool.bundled import http_body
 from functool.bundled.addresses import Reach
 from functool.bundled.fetch import fetch_tool, tool_over
 from functool.bundled.outbound import Outbound
@@ -494,6 +497,38 @@ def test_text_is_decoded_as_it_says(server, kind, body, text):
     server.reply("/", body, kind)
 
     assert fetch(server.url).value == text
+
+
+PIECEWISE = ["cp1252", "cp1255", "shift_jis", "gb18030", "iso2022_jp", "hz", "utf_8", "utf_16"]
+
+
+@pytest.mark.parametrize("encoding", PIECEWISE)
+@given(body=st.binary(max_size=60) | st.text("aü東~{", max_size=20).map(lambda text: text.encode()))
+def test_a_text_in_pieces_reads_as_a_whole(encoding, body):
+    """It does not matter where a character is cut."""
+    plain = "text/plain; charset=" + encoding.replace("_", "-")
+    marks = [mark for mark, _ in http_body.BYTE_ORDER_MARKS if body.startswith(mark)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(http_body, "CHUNK", 3)
+        found = http_body.text_of(body, plain)
+
+    assert found == body.decode(encoding, "replace") or marks
+
+
+@pytest.mark.parametrize("charset", ["", "; charset=cp1255"])
+def test_a_large_text_is_decoded_in_pieces(charset):
+    """Python decodes one piece without a break, and so a whole page would hold the event loop for a second."""
+    at_once = []
+
+    class Noted(bytes):
+        def decode(self, *options):
+            at_once.append(options)
+            return super().decode(*options)
+
+    text = http_body.text_of(Noted(b"\x81" * 200_000), f"text/plain{charset}")
+
+    assert len(text) == 200_000
+    assert not any("replace" in options for options in at_once)
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "text/html"])

@@ -5,6 +5,7 @@ import base64
 import math
 import subprocess
 import sys
+from threading import current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -30,7 +31,8 @@ from functool import (
     WrapperTool,
 )
 from functool.guardrails import require_approval
-from functool.integrations import mcp
+from functool.integrations import mcp, mcp_handlers
+from functool.integrations.mcp_served import Served
 from functool.layers.journal import Journal
 from tests.integrations.mcp_ends import (
     ROOT,
@@ -59,7 +61,8 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 ODD = """
 from functool import Context, FileContent, FunctionTool, Tripwire
-from functool.integrations import mcp
+from functool.integrations import mcp, mcp_handlers
+from functool.integrations.mcp_served import Served
 
 @FunctionTool
 def odd(context: Context):
@@ -459,6 +462,48 @@ def test_a_changed_list_is_announced(mode):
 
     changed = served(server, work, mode=mode, message_handler=handle, cache=None)
     assert changed == (["add"], ["city"])
+
+
+class Growing(Toolset):
+    """A toolset that gets more tools while it is served, as one of `mcp.connect` does."""
+
+    def __init__(self, *known):
+        super().__init__()
+        self.known = {tool.name: tool for tool in known}
+
+    def __getitem__(self, name):
+        return self.known[name]
+
+    def __iter__(self):
+        return iter(list(self.known))
+
+    def __len__(self):
+        return len(self.known)
+
+
+def test_tools_are_described_once_and_beside_the_loop(monkeypatch):
+    """The definitions of other servers may take seconds, so neither a change nor a list holds the event loop."""
+    described = []
+
+    class Noted(Served):
+        def __init__(self, tool):
+            described.append((tool.name, current_thread() is main_thread()))
+            super().__init__(tool)
+
+    monkeypatch.setattr(mcp_handlers, "Served", Noted)
+    toolset = Growing(tools["add"])
+    server = mcp.server(toolset)
+
+    async def work(client):
+        toolset.known["city"] = tools["city"]
+        grown = await names(client), await names(client)
+        await server.replace([tools["add"], tools["city"], tools["told"]])
+        return *grown, await names(client)
+
+    found = served(server, work, cache=None)
+
+    assert found == (["add", "city"], ["add", "city"], ["add", "city", "told"])
+    assert described == [("add", True), ("city", False), ("told", False)]
 
 
 def test_a_refused_replacement_changes_nothing():
