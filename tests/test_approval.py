@@ -3,16 +3,17 @@
 import dataclasses
 import json
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field
+from pydantic import BaseModel, Field, field_serializer
 
 from functool import ApprovalRequest, FunctionTool, SchemaTool, WrapperTool
 from functool.approval import Grant
 
+WORDS = {f"word {number}" for number in range(10, 40)}
 SOURCES = {"/to": ["read_mail"], "/items/0": ["search", "fetch"]}
 
 
@@ -258,3 +259,41 @@ def test_a_default_that_is_a_set_is_the_same_in_each_process(kind):
 
     published = FunctionTool(tag).schema.parameters["properties"]["words"]["default"]
     assert published == [*words, 7, None]
+
+
+class Words(BaseModel):
+    """A model with a set."""
+
+    first: str = "a"
+    words: set[str] = set()
+
+    @field_serializer("first")
+    def wrapped(self, first: str) -> list[str]:
+        return [first]
+
+
+@dataclasses.dataclass(slots=True)
+class Tags:
+    """A dataclass with a set."""
+
+    words: frozenset[str]
+
+
+@pytest.mark.parametrize(
+    ("default", "published"),
+    [
+        ({"a": (WORDS, 1)}, {"a": [sorted(WORDS), 1]}),
+        ([Words(words=WORDS)], [{"first": ["a"], "words": sorted(WORDS)}]),
+        (Tags(frozenset(WORDS)), {"words": sorted(WORDS)}),
+        ({frozenset(WORDS), "b"}, ["b", sorted(WORDS)]),
+        (b"bytes", "bytes"),
+    ],
+    ids=["containers", "model", "dataclass", "set", "no set"],
+)
+def test_a_set_inside_of_a_default_is_the_same_in_each_process(default, published):
+    """Sets are sorted at every depth, also inside of models."""
+
+    def tag(words: Any = default) -> str:
+        return "tagged"
+
+    assert FunctionTool(tag).schema.parameters["properties"]["words"]["default"] == published

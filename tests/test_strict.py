@@ -1094,6 +1094,21 @@ def test_what_has_no_strict_form_is_refused(schema: Any, rule: str) -> None:
     assert reasons(whole) == [f"#/properties/v: {rule}"]
 
 
+def test_a_reference_at_the_root_loses_nothing() -> None:
+    """What stands beside it joins its target. Names that both sides have were lost, so they are refused."""
+    joined = {
+        "$ref": "#/$defs/A",
+        "description": "Said.",
+        "$defs": {"A": ref("B"), "B": obj(y=INT)},
+    }
+    both = {**joined, "properties": {"x": STR}, "required": ["x"]}
+    deeper = {"$ref": "#/$defs/C", "$defs": {**both["$defs"], "C": {**both, "$ref": "#/$defs/A"}}}
+
+    assert codec(joined).schema == {**closed(y=INT), "description": "Said."}
+    for refused in (both, deeper):
+        assert reasons(refused) == ["#: ref-siblings"]
+
+
 def test_what_has_no_strict_form_deeper_is_named_there() -> None:
     """The path leads to the innermost place."""
     schema = {

@@ -9,6 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -74,6 +75,9 @@ class Record(Protocol):
     ) -> list[tuple[list[ToolCall], Context[Any]]]:
         """Return calls without an outcome in groups, each with the context for its calls."""
         ...
+
+    def before(self, call: ToolCall) -> Any:
+        """Return the journal's entry of a call whose body has begun and no longer runs, or None."""
 
     async def end(self, answer: Outcome) -> Outcome:
         """Keep the final answer. Return the one that was kept first."""
@@ -145,6 +149,9 @@ class ContextRecord:
     ) -> list[tuple[list[ToolCall], Context[Any]]]:
         """Return all calls as one group."""
         return [([*calls], context)]
+
+    def before(self, call: ToolCall) -> Any:
+        """Return None: what a context does not remember, it does not have."""
 
     async def end(self, answer: Outcome) -> Outcome:
         """Return the answer. It is not kept, because the record ends with the program."""
@@ -239,15 +246,22 @@ class JournalRecord:
             same = same_json(request.arguments, was)
             return Decision(approved=True, arguments=None if same else was)
 
+        done = [replace(call, metadata={**call.metadata, "again": True}) for call in done]
         groups = [(done, context.view(approver=approver)), (rest, context)]
         return [(group, within) for group, within in groups if group]
 
+    def before(self, call: ToolCall) -> Any:
+        """Return the entry of a call that is done or was interrupted, or None."""
+        ended = ("done", "unknown")
+        for entry in self._journal.calls_of(self._run, call.id):
+            if entry.call_id == call.id and entry.tool in _names(call) and entry.state in ended:
+                return entry
+        return None
+
     def _recorded(self, call: ToolCall) -> dict[str, Any] | None:
         """Return the arguments with which the journal has a call as done, or None."""
-        arguments: Any = call.arguments
-        # What `call_tool` of a catalogue calls is recorded under the tool that it calls.
-        inner = arguments.get("name") if call.name == "call_tool" else None
-        return self._done.get((call.name, call.id), self._done.get((str(inner), call.id)))
+        done = (self._done.get((name, call.id)) for name in _names(call))
+        return next((arguments for arguments in done if arguments is not None), None)
 
     async def end(self, answer: Outcome) -> Outcome:
         """Keep the final answer. If another process was first, return its answer."""
@@ -259,3 +273,10 @@ class JournalRecord:
 
     async def _put(self, place: str, kept: Mapping[str, Any]) -> dict[str, Any]:
         return await self._journal.note(self._run, self._name, f"{self._call_id}/{place}", kept)
+
+
+def _names(call: ToolCall) -> list[str]:
+    """Return the names of the tools under which the journal may have a call."""
+    arguments: Any = call.arguments
+    # What `call_tool` of a catalogue calls is recorded under the tool that it calls.
+    return [call.name, *([str(arguments.get("name"))] if call.name == "call_tool" else [])]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from functool import (
     ApprovalRequest,
@@ -20,6 +20,7 @@ from functool import (
     ToolResult,
     UnknownToolError,
 )
+from functool.bundled.code_gate import Gate, Later
 from functool.bundled.code_outcome import Memory, lightened, mib, outcome_of, value_of
 from functool.bundled.code_record import Outcome, Record, is_same
 from functool.bundled.code_stubs import Function
@@ -27,6 +28,7 @@ from functool.bundled.code_values import Labels, ValueProblem
 from functool.bundled.code_worker import Session, Turn
 from functool.executors import in_thread
 from functool.guardrails.sources import SHOWS_OTHERS
+from functool.layers.journal_errors import OutcomeUnknown
 from functool.layers.passing import is_passing
 
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
@@ -43,35 +45,6 @@ class CannotWait(ToolError):
 
 class AnotherWay(ToolError):
     """A program that continues made another call than the first time."""
-
-
-class _Gate(asyncio.Semaphore):
-    """Lets calls begin one after the other.
-
-    To check the arguments of hundreds of calls takes seconds, so the event loop does other work in
-    between.
-    """
-
-    def __init__(self, most: int) -> None:
-        super().__init__(most)
-        self._turn = asyncio.Lock()
-
-    async def acquire(self) -> Literal[True]:
-        """Wait for this call's turn, and for a place."""
-        async with self._turn:
-            await asyncio.sleep(0)
-            return await super().acquire()
-
-
-class _Later:
-    """A call that begins when it is awaited."""
-
-    def __init__(self, work: Callable[[ToolCall], Awaitable[ToolResult]], call: ToolCall) -> None:
-        self._work = work
-        self._call = call
-
-    def __await__(self) -> Generator[Any, Any, ToolResult]:
-        return self._work(self._call).__await__()
 
 
 @dataclass(slots=True)
@@ -271,7 +244,7 @@ class Run:
     ) -> None:
         """Run calls together, and add to `ended` what came of each, by its id."""
         tools = self.record.tools
-        gate = _Gate(tools.max_concurrency or 1)
+        gate = Gate(tools.max_concurrency or 1)
 
         async def answer(call: ToolCall) -> ToolResult:
             # Take what is needed of a large result at once. Otherwise the results of all calls
@@ -286,7 +259,7 @@ class Run:
         controls = any(
             call.name in tools and tools[call.name].settings.takes_control for call in group
         )
-        begun = {} if controls else {i: _Later(answer, call) for i, call in enumerate(group)}
+        begun = {} if controls else {i: Later(answer, call) for i, call in enumerate(group)}
         results = await tools.call_all(group, context, begun=begun, gate=gate)
         for call, result in zip(group, results, strict=True):
             if call.id not in ended:
@@ -296,13 +269,27 @@ class Run:
         """Return the outcome of a finished call, or why the program has to stop."""
         request = result.metadata.get("approval")
         failed = None if result.error is None else result.error.type
-        if isinstance(request, ApprovalRequest) and failed == "ApprovalRequired":
+        asks = request if isinstance(request, ApprovalRequest) else None
+        waits = asks is not None and failed == "ApprovalRequired"
+        refused = self._did_not_run(call, result)
+        # Guardrails are asked before the journal is. So a refused call may have run before.
+        before = self.record.before(call) if waits or refused else None
+        if before is not None and before.state == "unknown":
+            self._note(call.id, "unknown")
+            unknown = OutcomeUnknown(before.key, before.started.isoformat(timespec="milliseconds"))
+            return Stopped(
+                ToolResult.failed(str(unknown), type="OutcomeUnknown", details=unknown.details)
+            )
+        if waits and asks is not None:
             self._note(call.id, "waiting")
-            return Stopped(self._waits(request))
+            return Stopped(self._waits(asks))
         if failed in _ENDING and result.error is not None and self._is_journals(result):
             self._note(call.id, "unknown" if failed == "OutcomeUnknown" else "refused")
             return Stopped(self._ended(result))
-        return outcome_of(call, result, self._did_not_run(call, result), self.memory)
+        outcome = outcome_of(call, result, refused and before is None, self.memory)
+        if before is not None:
+            outcome["error"] = f"The call took effect before, but now: {outcome['error']}"
+        return outcome
 
     def _sorted(self, ended: Iterable[Outcome | Stopped]) -> tuple[Stopped | None, list[Outcome]]:
         """Return why the program has to stop, if it has to, and the outcomes of finished calls."""

@@ -151,9 +151,10 @@ def _counting(count: Callable[[dict[str, Any], str, Any], None], per: Per) -> In
     process: dict[str, Any] = {}
 
     def guardrail(call: ToolCall, context: Context[Any]) -> None:
-        # If a person edits a call, all guardrails are asked about it again.
+        # If a person edits a call, all guardrails are asked about it again. A layer marks a call
+        # that it answers from its record with `again`: it was counted when it ran.
         if context.call is not None:
-            if key in context.notes:
+            if key in context.notes or call.metadata.get("again") is True:
                 return
             context.notes[key] = True
         tool = context.schema.name if context.schema else call.name

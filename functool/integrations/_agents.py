@@ -25,7 +25,7 @@ from functool import (
     ToolResult,
     ToolSchema,
 )
-from functool.approval import defaults_of, definition_of, same_json
+from functool.approval import defaults_of, definition_of, json_copy, same_json
 from functool.call import failure_of, metadata_of, to_json
 from functool.executors import inline
 from functool.guardrails import require_approval
@@ -35,6 +35,7 @@ MOST_ASKED = 100
 """How often an approver is asked about one call of an agent before the call is refused."""
 
 _ASKED = "functool.agents.asked"
+_NO_JSON = "The arguments of this call hold a number that JSON cannot express, so nobody was asked."
 _CHANGES = "The call was different each time that somebody approved it, so it did not run."
 
 USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
@@ -206,6 +207,10 @@ async def decide(call: ToolCall, context: Context[Any]) -> Decision:
     asked[call.name, call.id] += 1
     if asked[call.name, call.id] > MOST_ASKED:
         return Decision(approved=False, reason=_CHANGES)
+    try:
+        json_copy(call.arguments)  # type: ignore[arg-type]
+    except ValueError:  # The tool would refuse them as well.
+        return Decision(approved=False, reason=_NO_JSON)
     schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
     ask: Any = require_approval()
     try:
@@ -249,6 +254,7 @@ def put_aside(context: Context[Any], key: str, paused: Any) -> None:
 
 def taken_up(context: Context[Any], key: str) -> Any:
     """Return a paused run, or None. Its labels are those of this call as well."""
+    context.notes.pop(_ASKED, None)  # A runner may be used with a context that lives on.
     paused, labels = context.state.pop(key, (None, ()))
     context.add_sources(labels)
     return paused

@@ -93,11 +93,15 @@ async def _decide(paused: _Paused, context: Context[Any]) -> Any:
                 "The agent stopped to ask for something that cannot be given from here."
             )
         wanted = request.function_call
-        call = ToolCall(
-            name=wanted.name, arguments=wanted.parse_arguments() or {}, id=wanted.call_id or ""
-        )
-        # The framework cannot run an edited call, so an edit counts as a refusal.
-        agreed = as_it_was(await decide(call, context)) is True
+        try:
+            arguments = wanted.parse_arguments() or {}
+        except (ValueError, RecursionError):  # The tool would refuse them as well.
+            arguments = None
+        agreed = False
+        if arguments is not None:
+            call = ToolCall(name=wanted.name, arguments=arguments, id=wanted.call_id or "")
+            # The framework cannot run an edited call, so an edit counts as a refusal.
+            agreed = as_it_was(await decide(call, context)) is True
         paused.answers.append(request.to_function_approval_response(agreed))
     return af.Message("user", paused.answers)
 

@@ -30,11 +30,11 @@ from functool import (
     Toolset,
     Tripwire,
 )
-from functool.call import failure_of, to_json
+from functool.call import failure_of
 from functool.content import base64_of
 from functool.executors import inline
-from functool.integrations.values import bytes_of, text_of
-from functool.integrations.visible import arguments_text
+from functool.integrations.values import bytes_of, json_items, text_of
+from functool.integrations.visible import arguments_text, sources_text
 from functool.layers.some_tools import one_tool
 
 try:
@@ -262,11 +262,13 @@ def _expand(item: Mountable, made: object) -> Iterable[Tool]:
 def _session_context(coordinator: Any, config: Any) -> Context[Any]:
     async def approve(request: ApprovalRequest) -> Decision:
         arguments = arguments_text(request.arguments, indent=None)
-        if len(arguments) > MAX_QUESTION:
-            size = f"the arguments are {len(arguments):,} characters long"
+        sources = sources_text(request.sources)
+        length = len(arguments) + len(sources)
+        if length > MAX_QUESTION:
+            size = f"the arguments are {length:,} characters long"
             why = f"{size}, and a person is shown at most {MAX_QUESTION:,}"
             raise GuardrailError(f"The call was refused. Nobody was asked: {why}.")
-        prompt = f"Allow the tool {request.tool} to run with {arguments}?"
+        prompt = f"Allow the tool {request.tool} to run with {arguments}?{sources}"
         try:
             answer = await coordinator.approval_system.request_approval(
                 prompt, [_ALLOW, _DENY], APPROVAL_SECONDS, "deny"
@@ -287,7 +289,7 @@ def _forward(coordinator: Any) -> Callable[[ToolEvent], Awaitable[None]]:
     async def forward(event: ToolEvent) -> None:
         data = {"tool_name": event.tool_name, "tool_call_id": event.call_id, **event.data}
         # The hooks are written in Rust, and accept only JSON.
-        await coordinator.hooks.emit(event.kind, json.loads(to_json(data)))
+        await coordinator.hooks.emit(event.kind, json_items(data))
 
     return forward
 
@@ -317,7 +319,7 @@ def _error(failure: ToolFailure) -> dict[str, Any]:
     """
     own = {"message": failure.message, "type": failure.type}
     # Convert to JSON, because hosts pass a result to logs and hooks that accept nothing else.
-    details: dict[str, Any] = json.loads(to_json(dict(failure.details or {})))
+    details = json_items(failure.details or {})
     taken = {key: item for key, item in details.items() if key in own}
     return details | own | ({"details": taken} if taken else {})
 

@@ -7,7 +7,6 @@ against unique-toolkit 2026, for Python 3.12 and newer.
 from __future__ import annotations
 
 import copy
-import json
 import re
 import types
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,7 +30,7 @@ from functool import (
 )
 from functool.call import failure_of
 from functool.executors import in_thread
-from functool.integrations.values import json_or_text
+from functool.integrations.values import json_items
 from functool.layers.some_tools import one_tool
 
 try:
@@ -321,20 +320,8 @@ def _response(tool_call: LanguageModelFunction, result: ToolResult) -> ToolCallR
         content="" if result.is_error else text,
         error_message=text if result.is_error else "",
         image_data_urls=urls,
-        debug_info=_json(result.metadata) if result.metadata else None,
+        debug_info=json_items(result.metadata) if result.metadata else None,
     )
-
-
-def _json(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    # Convert each value alone, so that one that JSON cannot express does not affect the others.
-    found = {}
-    for key, value in metadata.items():
-        text = json_or_text(value)
-        try:
-            found[str(key)] = value if isinstance(value, str) else json.loads(text)
-        except ValueError:
-            found[str(key)] = text
-    return found
 
 
 def _adopted(response: ToolCallResponse) -> ToolResult:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -58,6 +59,21 @@ def output_schema(tool: Tool) -> dict[str, Any] | None:
 def json_or_text(value: Any) -> str:
     """Return a string unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else to_json(value)
+
+
+def json_items(items: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a mapping as JSON data. A value that JSON cannot express becomes its text.
+
+    Each value is converted alone, so that one does not affect the others.
+    """
+    found = {}
+    for key, value in items.items():
+        text = to_json(value)
+        try:
+            found[str(key)] = json.loads(text)
+        except ValueError:  # For example, an integer may have too many digits.
+            found[str(key)] = text
+    return found
 
 
 def text_of(part: Content) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Union, cast, get_args, get_origin
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json, to_json, to_jsonable_python
 from typing_extensions import Doc
@@ -52,10 +52,31 @@ class Parameter:
         with suppress(Exception):
             if self.default is not EMPTY and self.factory is None:
                 plain = to_jsonable_python(self.default)
-                if isinstance(self.default, (set, frozenset)):  # Each process has its own order.
-                    plain.sort(key=to_json)
+                _order_sets(self.default, plain)
                 return from_json(to_json(plain), allow_inf_nan=False)
         return EMPTY
+
+
+def _order_sets(value: Any, plain: Any) -> None:
+    """Sort the lists that were sets in `plain`, the JSON form of a value.
+
+    The order of texts in a set differs from process to process.
+    """
+    if not isinstance(plain, (dict, list)):
+        return
+    if isinstance(value, BaseModel):
+        parts: Iterable[Any] = vars(value).values()
+    elif is_dataclass(value):
+        parts = [getattr(value, own.name) for own in fields(value)]
+    elif isinstance(value, (dict, list, tuple, set, frozenset)):
+        parts = value.values() if isinstance(value, dict) else value
+    else:
+        return
+    inner = plain.values() if isinstance(plain, dict) else plain
+    for part, form in zip(parts, inner, strict=False):
+        _order_sets(part, form)
+    if isinstance(plain, list) and isinstance(value, (set, frozenset)):
+        plain.sort(key=to_json)
 
 
 def hidden_source(annotation: Any, name: str) -> Any:

@@ -37,12 +37,15 @@ from typing import Any, NamedTuple
 
 from functool.errors import ArgumentError, SchemaError
 from functool.schema import shapes, steps, subset
-from functool.schema.json_schema import UNSET, Names, lookup, resolved
+from functool.schema.json_schema import MAX_CHAIN, UNSET, Names, lookup, resolved
 from functool.schema.steps import Form, Step
 from functool.schema.subset import STRUCTURE, text, without
 
 MAX_STEPS = 500_000
 """How many steps it may take to tell members of unions apart: at most two seconds of work."""
+
+_BESIDE = {"type", "$ref"}
+"""The structure that may stand in a reference, and in its target as well."""
 
 DECODE_STEPS = 100_000
 """How many steps unions may take in one value that is decoded: at most half a second of work."""
@@ -80,9 +83,12 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
         SchemaError: A part of the schema has no strict form, or `refuse` is set and it needs an
             encoding. `reasons` names every such part.
     """
-    plain = deepcopy(dict(schema))
-    if isinstance(target := resolved(plain, plain), dict):
-        plain = target
+    root = plain = deepcopy(dict(schema))
+    for _ in range(MAX_CHAIN):  # The root may be a reference. What both sides say is refused below.
+        target = lookup(root, plain.get("$ref"))
+        if not isinstance(target, dict) or (target.keys() & plain.keys() & STRUCTURE) - _BESIDE:
+            break
+        plain = {**target, **without(plain, ["$ref"])}
     plain = plain if plain.keys() & STRUCTURE else {**plain, "type": "object"}
     decoded: set[str] = set()
     while True:
@@ -203,7 +209,7 @@ class _Reader:
 
     def reference(self, s: dict[str, Any], path: str) -> Form:
         ref, forms = s["$ref"], self.forms
-        if s.keys() & STRUCTURE - {"type", "$ref"}:
+        if s.keys() & STRUCTURE - _BESIDE:
             return self.fail(path, "ref-siblings: move the keywords beside $ref into its target")
         if resolved(self.root, {"$ref": ref}) is UNSET:
             reason = "a reference has to lead to another part of this schema"

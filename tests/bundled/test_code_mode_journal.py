@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from functool import Context, FunctionTool, ToolCall, ToolResult
+from functool import Context, FunctionTool, GuardrailError, ToolCall, ToolResult, ToolSettings
 from functool.bundled.code_mode import code_mode
-from functool.guardrails import require_approval
+from functool.guardrails import budget, max_repeats, rate_limit, require_approval
 from functool.layers.journal import Journal
 from functool.layers.own_directory import own_directory
-from tests.bundled.programs import run, value_of
-from tests.support import alive
+from tests.bundled.programs import outcomes, run, value_of
+from tests.support import alive, until
 
 
 class Bank:
@@ -221,3 +221,93 @@ def test_a_program_goes_on_without_the_other_calls_of_its_run(bank):
     assert read
     assert {id.partition("/")[0] for id in read} == {"c1"}
     assert bank.paid == ["a", "a", "a", "b"]
+
+
+def stopped_program(bank, guard, at, **options):
+    """Run a program of two calls that is cancelled `at` a moment of the second. Return what goes on.
+
+    The guard stands before the first one, which is `done` by then, or `unknown` if it waits too.
+    """
+    began = []
+
+    async def first(n: int) -> str:
+        began.append("first")
+        if at == "in the first":
+            await asyncio.sleep(60)
+        return "did it"
+
+    async def second(n: int) -> str:
+        began.append("second")
+        if began.count("second") == 1:
+            await asyncio.sleep(60)
+        return "and this"
+
+    first = FunctionTool(first, input_guardrails=[guard])
+    second = FunctionTool(second, settings=ToolSettings(read_only=True))
+    context = Context()
+    code = (
+        "import asyncio\n"
+        "async def one():\n    try:\n        return await first(n=1)\n"
+        "    except RuntimeError as error:\n        return str(error)\n"
+        "await asyncio.gather(one(), second(n=2))"
+    )
+    call = ToolCall(name="run_code", arguments={"code": code}, id="c1")
+    done = [("first", "done")]
+
+    async def main():
+        tool = code_mode([first, second], journal=bank.journal, run="r")
+        running = asyncio.create_task(tool.invoke(call, context))
+
+        def stands():
+            calls = [(entry.tool, entry.state) for entry in bank.journal.calls(run="r")]
+            return len(began) == 2 and (at == "in the first" or set(done) <= set(calls))
+
+        await until(stands)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        again = code_mode([first, second], journal=bank.journal, run="r")
+        return await again.invoke(call, context)
+
+    return asyncio.run(main()), began
+
+
+@pytest.mark.parametrize("guard", [budget(calls=1), max_repeats(1), rate_limit(1, 3600)])
+def test_limits_count_a_call_once_when_a_program_goes_on(bank, guard):
+    """A call that the journal answers uses up no limit, so its program gets the same outcome."""
+    result, began = stopped_program(bank, guard, "after the first")
+
+    assert result.value["value"] == ["did it", "and this"]
+    assert began.count("first") == 1
+
+
+def closing(call, context):
+    """Let the first call of a context through only."""
+    if context.state.setdefault("closed", False):
+        raise GuardrailError("closed now")
+    context.state["closed"] = True
+
+
+def test_a_call_that_took_effect_is_not_told_as_refused(bank):
+    """A guardrail that refuses a call only when the program goes on does not undo it."""
+    result, _ = stopped_program(bank, closing, "after the first")
+
+    assert outcomes(result) == [("first", "failed"), ("second", "done")]
+    error = "The call took effect before, but now: GuardrailError: closed now"
+    assert result.value["value"] == [error, "and this"]
+
+
+@pytest.mark.parametrize("guard", [closing, require_approval(lambda call, ctx: closed(call, ctx))])
+def test_an_interrupted_call_is_not_told_as_refused_or_waiting(bank, guard):
+    """A guardrail that refuses or asks does not hide that the call may have run."""
+    result, began = stopped_program(bank, guard, "in the first")
+
+    assert result.error.type == "OutcomeUnknown"
+    assert outcomes(result)[0] == ("first", "unknown")
+    assert began.count("first") == 1
+    assert result.error.details["key"] == "r/first/c1%2F1"
+
+
+def closed(call, context):
+    """Ask for every call but the first one of a context."""
+    was, context.state["closed"] = context.state.get("closed", False), True
+    return was

@@ -259,6 +259,18 @@ def test_a_budget_counts_what_passes_it():
     assert ran == [1, 2]
 
 
+@pytest.mark.parametrize("limit", [budget(1), max_repeats(1), rate_limit(1, 3600)])
+def test_a_call_that_a_layer_answers_again_is_not_counted(limit):
+    """A layer marks such a call, which counted when it ran; every other mark counts."""
+    tool, ran = counted_tool("one", limit)
+    context = Context()
+    marks = ({}, {"again": True}, {"again": "yes"})
+    calls = [ToolCall(name="one", arguments={"n": 1}, metadata=mark) for mark in marks]
+
+    assert [asyncio.run(tool(each, context)).success for each in calls] == [True, True, False]
+    assert ran == [1, 1]
+
+
 @pytest.mark.parametrize("per", ["tool", "context"])
 def test_a_budget_is_exact_under_parallel_calls(per):
     """Of a hundred calls at once, to two tools of a turn, as many run as there are in the budget."""

@@ -34,6 +34,7 @@ from functool import (  # noqa: E402
     Toolset,
     ToolSettings,
 )
+from functool.guardrails import sources, trusted_only  # noqa: E402
 from functool.integrations import amplifier, amplifier_template  # noqa: E402
 from tests.integrations.odd_tools import (  # noqa: E402
     HUGE,
@@ -496,6 +497,27 @@ def test_approvals_go_to_the_sessions_approval_system(
     assert (options, seconds, default) == (["Allow", "Deny"], 300.0, "deny")
 
 
+@pytest.mark.parametrize(
+    "detail", [10**5_000, {"name": "\ud800"}, object()], ids=["long", "half", "odd"]
+)
+def test_details_that_are_no_json_are_text(mounted: Any, detail: Any) -> None:
+    """`execute` answers also if a failure has details, or reports progress, that JSON cannot express."""
+
+    @FunctionTool
+    def fail(context: Context) -> None:
+        """Fail."""
+        context.emit("tool:progress", detail=detail)
+        raise ToolError("It failed.", details={"what": detail, "code": 3})
+
+    host = mounted(fail)
+
+    assert host.run([("fail", {})]) == ["Error: It failed."]
+    (result,) = host.results
+    assert (result.error["code"], type(result.error["what"])) == (3, str)
+    told = [data["detail"] for event, data in host.events if event == "tool:progress"]
+    assert told == [result.error["what"]]
+
+
 def test_a_call_that_is_too_long_to_be_read_is_refused(mounted: Any) -> None:
     """A person sees all of what will run, or is not asked."""
     ran.clear()
@@ -515,6 +537,24 @@ def test_an_approval_shows_all_characters(mounted: Any) -> None:
     ((prompt, *_),) = approvals.asked
     assert r'"\u202ea\u200b\u009b2J\u007f \u00e9"' in prompt
     assert prompt.isascii() and prompt.replace("\n", "").isprintable()
+
+
+def test_an_approval_shows_where_a_value_is_from(
+    mounted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person reads which values did not come from the user, as in every other question of functool."""
+    monkeypatch.setattr(sources, "wanted_results", set())
+
+    @FunctionTool(input_guardrails=[trusted_only("to", ask=True, wrote=lambda context: "")])
+    def mail(to: str) -> str:
+        """Send a mail."""
+        return "sent"
+
+    approvals = Approvals("Deny")
+    mounted(mail, approvals=approvals).run([("mail", {"to": "eve@x"})])
+    ((prompt, *_),) = approvals.asked
+    told = "/to came from the model, which may hold text of strangers"
+    assert prompt == f'Allow the tool mail to run with {{"to": "eve@x"}}?\n{told}'
 
 
 def test_without_an_approval_system_the_call_waits_for_one(host: Host) -> None:

@@ -34,6 +34,7 @@ from functool import (
     ToolError,
     ToolResult,
     ToolSettings,
+    Tripwire,
     hide_errors,
 )
 from functool.approval import Grant
@@ -41,7 +42,7 @@ from functool.guardrails import budget, redact, require_approval, trusted_only
 from functool.guardrails.sources import wanted_results
 from functool.integrations import _agents, langchain_asking
 from tests.integrations.bridges import BRIDGES
-from tests.integrations.odd_tools import PNG, paying
+from tests.integrations.odd_tools import PNG, cleaned_up_when_cancelled, paying
 
 OPENAI, PYDANTIC, LANGCHAIN, AGENT_FRAMEWORK = BRIDGES
 PAY: Any = [("c1", "pay", {"amount": 7})]
@@ -738,6 +739,48 @@ def test_asking_again_starts_nothing_anew(bridge: Any) -> None:
 
     assert len({request.digest for request in asked}) == 1
     assert (said(tool, context).text, paid) == ("done", [7])
+
+
+@pytest.mark.parametrize("listened", [False, True])
+def test_a_cancelled_call_of_an_agent_ends_its_tools(bridge: Any, listened: bool) -> None:
+    """Cancelled from outside, an agent's call ends cancelled, and the tool that its agent ran has cleaned up."""
+
+    def make(tool: FunctionTool) -> Callable[[], Any]:
+        agent = expert(bridge, [tool], [("i1", tool.name, {})], "done")
+        context = Context()
+        if listened:
+            context.subscribe(lambda event: None)
+        call = ToolCall(name="clerk", arguments={"input": "go"}, id="o1")
+        return lambda: agent.invoke(call, context)
+
+    assert cleaned_up_when_cancelled(make) == ["done"]
+
+
+def test_a_tripwire_behind_an_approval_stops_the_run(bridge: Any) -> None:
+    """A guardrail after the approval may stop the whole run: the approved call does not run."""
+    paid: list[int] = []
+
+    def stop(call: ToolCall, context: Context) -> None:
+        raise Tripwire("Stop everything.")
+
+    pay = paying(paid, input_guardrails=[require_approval(), stop])
+    with pytest.raises(Tripwire, match="Stop everything"):
+        play(bridge, [pay], PAY, "done", decide=lambda *_: True)
+    assert paid == []
+
+
+@pytest.mark.parametrize(
+    "text", ['{"amount": NaN}', '{"amount": 1e999}', f'{{"amount": {"9" * 5_000}}}']
+)
+@pytest.mark.parametrize("bridge", [OPENAI, AGENT_FRAMEWORK], ids=lambda bridge: bridge.name)
+def test_a_number_that_no_question_can_show(bridge: Any, text: str) -> None:
+    """Where a framework asks before it looks, arguments that are no JSON are refused, and the sub-agent goes on."""
+    paid: list[int] = []
+    context = Context(approver=lambda request: True)
+    result = said(expert(bridge, [paying(paid)], [("i1", "pay", text)], "well"), context)
+
+    assert (result.text, paid) == ("well", [])
+    assert not [key for key in context.state if bridge.name.replace("-", "_") in key]
 
 
 def test_a_time_limit_around_an_agent_ends_its_tools(bridge: Any) -> None:

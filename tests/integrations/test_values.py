@@ -14,6 +14,7 @@ from functool import (
 )
 from functool.integrations.values import (
     bytes_of,
+    json_items,
     json_or_text,
     levels,
     media,
@@ -98,3 +99,12 @@ def test_base64_is_read_whole():
     assert bytes_of("aGk=") == b"hi"
     with pytest.raises(ValueError):
         bytes_of("aG!k=")
+
+
+def test_each_item_that_json_cannot_express_is_text_alone():
+    """A value of too many digits or with half a character does not affect the others, and is valid text."""
+    items = json_items({"n": 10**5_000, "half": {"x": "\ud800"}, "a": [1, None], 3: "\ud800"})
+
+    assert items["a"] == [1, None]
+    assert len(items["n"]) == 5_001 and "ud800" in items["half"]
+    assert items["3"].isprintable() and items["3"].encode()
