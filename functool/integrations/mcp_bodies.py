@@ -47,14 +47,8 @@ class _Bounded:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        messages: deque[Any] = deque()
-        body = bytearray()
-        while len(body) <= self._most:
-            messages.append(message := await receive())
-            body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
-        if SMALL < len(body) <= self._most and has_too_many(bytes(body)):
+        messages, refused = await self._read(receive)
+        if refused:
             headers = [(b"content-type", b"text/plain")]
             await send({"type": "http.response.start", "status": 413, "headers": headers})
             await send({"type": "http.response.body", "body": TOO_MANY.encode()})
@@ -64,6 +58,17 @@ class _Bounded:
             return messages.popleft() if messages else await receive()
 
         await self._app(scope, again, send)
+
+    async def _read(self, receive: Any) -> tuple[deque[Any], bool]:
+        """Return the messages of a request, and whether its body has too many values."""
+        messages: deque[Any] = deque()
+        body = bytearray()
+        while len(body) <= self._most:
+            messages.append(message := await receive())
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        return messages, SMALL < len(body) <= self._most and has_too_many(bytes(body))
 
 
 def has_too_many(body: bytes) -> bool:
