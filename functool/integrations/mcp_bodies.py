@@ -60,15 +60,20 @@ class _Bounded:
         await self._app(scope, again, send)
 
     async def _read(self, receive: Any) -> tuple[deque[Any], bool]:
-        """Return the messages of a request, and whether its body has too many values."""
-        messages: deque[Any] = deque()
+        """Return the messages of a request, and whether its body has too many values.
+
+        The body is one message, as a client may send each of its bytes alone.
+        """
         body = bytearray()
-        while len(body) <= self._most:
-            messages.append(message := await receive())
+        message: dict[str, Any] = {"more_body": True}
+        while message.get("more_body") and len(body) <= self._most:
+            message = await receive()
             body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
-        return messages, SMALL < len(body) <= self._most and has_too_many(bytes(body))
+        if message["type"] != "http.request":  # The client has gone.
+            return deque([message]), False
+        whole = {**message, "body": bytes(body)}
+        refused = SMALL < len(body) <= self._most and has_too_many(whole["body"])
+        return deque([whole]), refused
 
 
 def has_too_many(body: bytes) -> bool:
