@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from functool import ApprovalRequest, Context, SchemaTool, Tool, ToolCall, ToolResult
+from functool.approval import defaults_of
 from functool.call import metadata_of
 from functool.executors import in_thread
 from functool.layers.journal_errors import NotRecorded, OutcomeUnknown
@@ -107,12 +108,7 @@ class Replay:
 
         `otherwise` answers a call that was not recorded. Without it such a call fails.
         """
-        defaults = {
-            name: part["default"]
-            for name, part in tool.schema.plain.get("properties", {}).items()
-            if isinstance(part, dict) and "default" in part
-        }
-
+        defaults = defaults_of(tool.schema)
         places: dict[str, list[int]] = {}
         for place, entry in enumerate(self.entries):
             if entry.tool == tool.name:

@@ -5,8 +5,10 @@ import contextlib
 import itertools
 import threading
 from datetime import date
+from typing import Annotated
 
 import pytest
+from pydantic import Field
 
 from functool import (
     DefinitionError,
@@ -150,6 +152,21 @@ def test_tools_that_are_given_keep_their_guardrails(journal):
     assert ask(replayed, "find", "1", about="cats").text == "The tool failed unexpectedly."
     assert ask(replayed, "find", "2", about="birds").text == "no birds"
     assert ran == ["cats"]
+
+
+def test_a_new_default_under_an_alias_changes_no_recorded_call(journal):
+    """An argument that the tool got since the recording has its default in the recorded calls."""
+    recorded_run(journal)
+
+    def next_one(
+        about: str, limit: int = 3, order: Annotated[str, Field(alias="sort")] = "new"
+    ) -> dict:
+        raise AssertionError("a replay runs nothing")
+
+    tools = journal.replay("r", Toolset([FunctionTool(next_one)]))
+    assert numbers(tools, ("a", "cats"), ("c", "dogs")) == [1, 3]
+    assert numbers(tools, ("b", "cats"), sort="new") == [2]
+    assert ask(tools, "next_one", "a", about="cats", sort="old").error.type == "NotRecorded"
 
 
 def test_failures_and_unknown_calls_are_replayed(journal):
