@@ -159,6 +159,8 @@ class Reader:
                 except Exception as error:
                     self.close(error)
                     return
+                if self._closed:  # By somebody else, who waits for `StreamBroken`.
+                    return
                 self.feed(chunk)
 
 

@@ -47,14 +47,8 @@ class _Bounded:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        messages: deque[Any] = deque()
-        body = bytearray()
-        while len(body) <= self._most:
-            messages.append(message := await receive())
-            body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
-        if SMALL < len(body) <= self._most and has_too_many(bytes(body)):
+        messages, refused = await self._read(receive)
+        if refused:
             headers = [(b"content-type", b"text/plain")]
             await send({"type": "http.response.start", "status": 413, "headers": headers})
             await send({"type": "http.response.body", "body": TOO_MANY.encode()})
@@ -64,6 +58,22 @@ class _Bounded:
             return messages.popleft() if messages else await receive()
 
         await self._app(scope, again, send)
+
+    async def _read(self, receive: Any) -> tuple[deque[Any], bool]:
+        """Return the messages of a request, and whether its body has too many values.
+
+        The body is one message, as a client may send each of its bytes alone.
+        """
+        body = bytearray()
+        message: dict[str, Any] = {"more_body": True}
+        while message.get("more_body") and len(body) <= self._most:
+            message = await receive()
+            body += message.get("body", b"")
+        if message["type"] != "http.request":  # The client has gone.
+            return deque([message]), False
+        whole = {**message, "body": bytes(body)}
+        refused = SMALL < len(body) <= self._most and has_too_many(whole["body"])
+        return deque([whole]), refused
 
 
 def has_too_many(body: bytes) -> bool:

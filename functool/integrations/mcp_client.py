@@ -14,6 +14,7 @@ import mcp_types as types
 from mcp.client.session import ClientRequestContext
 
 from functool import Context, SchemaTool, Tool, ToolResult, Toolset, ToolSettings
+from functool.executors import in_thread
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_link import MAX_LISTED, MAX_TOOLS, Link
 from functool.integrations.mcp_transport import Endpoint
@@ -29,6 +30,9 @@ MAX_OPEN_QUESTIONS = 10
 
 MAX_QUESTION = 100_000
 """How many characters a question and its form may have. No person reads more."""
+
+LARGE = 65_536
+"""How many characters a definition has that is read beside the event loop."""
 
 INVISIBLE = "The tool's schema holds invisible characters; it is refused."
 ACCEPTED = "The change was accepted; connect again to use the tool."
@@ -145,10 +149,14 @@ class _Tools(Toolset):
                 size = untrusted.size_of(definition)
                 if size > self._room or len(self._known) >= MAX_TOOLS:
                     break
+                name = untrusted.local_name(self._prefix + definition.name, self._local)
+                about = (definition, name, link, self._trusted, self._options)
+                # In a thread, because to read a schema of a megabyte takes a second.
+                made = _tool(*about) if size < LARGE else await in_thread(_tool, *about)
+                # Only now: a listing that was cancelled before leaves the tool to the next one.
                 self._room -= size
                 self._known.add(definition.name)
-                name = untrusted.local_name(self._prefix + definition.name, self._local)
-                self._local[name] = _tool(definition, name, link, self._trusted, self._options)
+                self._local[name] = made
                 await asyncio.sleep(0)
             return len(self._known) > begun
 

@@ -603,6 +603,22 @@ def test_closing_a_reader_ends_its_run():
     asyncio.run(go())
 
 
+def test_a_chunk_after_the_close_of_a_reader_is_left_out():
+    """A run that reads the chunks itself ends as broken, and says which calls ran."""
+    bench = Bench()
+    reader = openai_chat.StreamReader([bench.look, bench.write])
+
+    async def chunks() -> Any:
+        yield TURN[0]
+        reader.close(TimeoutError("too slow"))
+        yield TURN[1]
+
+    with pytest.raises(StreamBroken, match="too slow") as stopped:
+        asyncio.run(reader.run(Context(), chunks()))
+
+    assert len(stopped.value.results) == 1
+
+
 def test_a_tripwire_of_an_early_call_stops_the_run():
     """Nothing else begins after it, and the results of calls that ended go along."""
 

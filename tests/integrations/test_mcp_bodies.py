@@ -12,7 +12,7 @@ from mcp.server.lowlevel import Server
 
 from functool import FunctionTool
 from functool.integrations import mcp
-from functool.integrations.mcp_bodies import SMALL, has_too_many
+from functool.integrations.mcp_bodies import SMALL, bound_requests, has_too_many
 
 LATEST = "2026-07-28"
 MANY = 20_000
@@ -131,6 +131,33 @@ def test_a_body_arrives_whole():
     assert broken.json()["error"]["message"] == "Parse error"
     assert refused.status_code == 413
     assert refused.text == "Request body too large"
+
+
+def test_a_client_that_leaves_is_noticed():
+    """A request that ends in the middle reaches the app as the end that it is."""
+    heard = []
+
+    async def inner(scope, receive, send):
+        heard.append(await receive())
+
+    async def main():
+        server = Server("host")
+        server.streamable_http_app()
+        server.session_manager.asgi_app = inner
+        bound_requests(server)
+        messages = [
+            {"type": "http.request", "body": b"{", "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+
+        async def receive():
+            return messages.pop(0)
+
+        await server.session_manager.asgi_app({"type": "http", "method": "POST"}, receive, None)
+
+    asyncio.run(main())
+
+    assert heard == [{"type": "http.disconnect"}]
 
 
 def test_values_are_counted_once():

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import threading
 import tracemalloc
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -505,6 +506,29 @@ def test_a_long_list_of_tools_leaves_room_for_other_work():
         return rounds[0]
 
     assert rounds_of(1_000) - rounds_of(1) > 1_900
+
+
+def test_a_large_definition_is_read_beside_the_loop(monkeypatch):
+    """To read a schema of a megabyte takes a second, which other work would wait."""
+    made = []
+
+    class Noted(SchemaTool):
+        def __init__(self, name, *more, **options):
+            made.append((name, threading.current_thread() is threading.main_thread()))
+            super().__init__(name, *more, **options)
+
+    monkeypatch.setattr(mcp_client, "SchemaTool", Noted)
+    large = {"type": "object", "properties": {f"p{n}": {} for n in range(10_000)}}
+    server = serving(lambda: [tool(name="small"), tool(name="large", schema=large)])
+
+    async def work(toolset):
+        return [(await toolset.call(ToolCall(name=name))).text for name in toolset]
+
+    assert brought_in(server, work) == ["small {}", "large {}"]
+    assert [entry for entry in made if entry[0] in ("small", "large")] == [
+        ("small", True),
+        ("large", False),
+    ]
 
 
 def test_a_definition_that_is_too_large_is_refused_alone():
