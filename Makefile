@@ -177,11 +177,11 @@ soak-mcp: .venv-mcp/.filled
 
 #: make soak-journal     kill 10,000 processes in journalled calls (FUNCTOOL_JOURNAL_KILLS=500 for fewer): nothing lost, nothing twice
 soak-journal: $(VENV)/.core
-	$(VENV)/bin/python -m pytest -m slow tests/layers/test_journal_kills.py
+	$(VENV)/bin/python -m pytest -m slow tests/layers/test_journal_kills.py tests/layers/test_runs_law.py
 
 #: make soak-code        kill a program of code mode a hundred times: nothing twice, and all that was interrupted reported
 soak-code: .venv-bundled/.filled
-	.venv-bundled/bin/python -m pytest -s -m slow tests/bundled/test_code_mode_kills.py
+	.venv-bundled/bin/python -m pytest -s -m slow tests/bundled/test_code_mode_kills.py tests/bundled/test_code_mode_law.py
 
 #: make soak-temporal    200 kills of every worker: no call may be lost, none may take effect twice
 soak-temporal: .venv-engines/.filled

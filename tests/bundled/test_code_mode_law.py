@@ -43,6 +43,7 @@ from functool.layers.journal import Journal
 from functool.layers.journal_store import Store
 
 BUDGET = 2
+SPENDING, IN_A_ROW = budget(calls=BUDGET), max_repeats(1)
 CALLS = 8
 ONCE = ("pay", "spend", "mail", "row")
 WRITES = ("start", "finish", "note", "interrupt")
@@ -165,9 +166,9 @@ class Programs(RuleBasedStateMachine):
         look = tool("look", settings=ToolSettings(untrusted=True))
         tools = [
             tool("pay", input_guardrails=[asks]),
-            tool("spend", input_guardrails=[budget(calls=BUDGET)]),
+            tool("spend", input_guardrails=[SPENDING]),
             tool("mail", settings=ToolSettings(untrusted=True)),
-            tool("row", input_guardrails=[max_repeats(1)]),
+            tool("row", input_guardrails=[IN_A_ROW]),
             tool("get", settings=ToolSettings(read_only=True)),
             *Catalog([look]).fixed().values(),
         ]
@@ -258,8 +259,10 @@ class Programs(RuleBasedStateMachine):
         self.total["runs"] += 1
         self.total["events"] += self.events
         if self.dead:
-            self.interrupted |= set(self.ran) - self.ended
             self.new_host()
+            self.new_context()
+            # A body may have ended just before the host died, and before its end was written.
+            self.ended &= {(e.tool, e.call_id) for e in self.journal.calls(state="done")}
             self.waiting = None
             self.lost = True
         elif result is None:
