@@ -184,7 +184,7 @@ def _decided(
 ) -> Context[Any]:
     """Interrupt the graph to ask a person. Return the context with the answer."""
     own = request.call_id == call.id and request.tool in arguments_led_to(tool, call)
-    decision = ask_person(request, own=own)
+    decision = ask_person(request, call, own=own)
     if not decision.approved:
         return refusing(request, decision.reason, context)
     context.approve(request, arguments=decision.arguments)

@@ -3,7 +3,8 @@
 To resume, LangGraph runs a task again, and gives the answers in order to those who ask. By then a
 guardrail may have changed a call, and calls of one task may ask in another order. So this module
 remembers, within this process, what each interrupt has shown. An answer that belongs to another
-call is kept for that one, and the person is asked about this call as well.
+call is kept for that one, and the person is asked about this call as well. An answer about a call
+inside of a tool goes to what the tool asks now, because an agent may never make that call again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
 
-from functool import ApprovalRequest, Decision
+from functool import ApprovalRequest, Decision, ToolCall
 from functool.integrations._agents import missing
 
 try:
@@ -35,6 +36,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 class _Shown(NamedTuple):
     """What an interrupt has shown, without the arguments, which may be large."""
 
+    own: bool
     tool: str
     call_id: str
     digest: str
@@ -64,18 +66,21 @@ def runtime_of_graph() -> Runtime[Any] | None:
         return None
 
 
-def ask_person(request: ApprovalRequest, *, own: bool) -> Decision:
+def ask_person(request: ApprovalRequest, call: ToolCall, *, own: bool) -> Decision:
     """Return a person's decision about a request, or interrupt the graph to get one.
 
     Args:
         request: The request.
-        own: Whether it is about the call of the exported tool itself. An agent inside the tool may
-            ask something else when the graph resumes, so the answer to its request must hold the
+        call: The call of the exported tool.
+        own: Whether the request is about that call itself. An agent inside the tool may ask
+            something else when the graph resumes, so the answer to its request must hold the
             digest that was shown.
 
     Raises:
         GraphInterrupt: Nobody has decided yet.
     """
+    about = (request.tool, request.call_id) if own else (call.name, call.id)
+    now = _Shown(own, *about, request.digest)
     with _lock:
         task = _task_of_execution()
         if task.stopped is not None:
@@ -87,11 +92,11 @@ def ask_person(request: ApprovalRequest, *, own: bool) -> Decision:
             try:
                 answer = interrupt(_question(request))
             except GraphInterrupt as stop:
-                task.shown[task.answered] = _Shown(request.tool, request.call_id, request.digest)
+                task.shown[task.answered] = now
                 task.stopped = weakref.ref(stop)  # It refers to the contexts of the run.
                 raise
             task.answered += 1
-            task.kept[_meant(answer, shown, request)] = answer
+            task.kept[_meant(answer, shown, now)] = answer
         return _decision(task.kept.pop(request.digest), request, own=own)
 
 
@@ -126,14 +131,14 @@ def _question(request: ApprovalRequest) -> dict[str, Any]:
     return {name: shown[name] for name in shown if name not in ("id", "created")}
 
 
-def _meant(answer: Any, shown: _Shown | None, request: ApprovalRequest) -> str:
+def _meant(answer: Any, shown: _Shown | None, now: _Shown) -> str:
     """Return the digest of the request that a person has answered."""
     if shown is None:  # Another process has asked, so trust the order of the answers.
-        return _digest_in(answer) or request.digest
+        return _digest_in(answer) or now.digest
     agrees = answer is True or _digest_in(answer) == answer or _is_plain_approval(answer)
-    if not agrees and (shown.tool, shown.call_id) == (request.tool, request.call_id):
-        # A refusal and an edit are about the call, whatever a guardrail has made of it since.
-        return request.digest
+    # A refusal and an edit are about the call, whatever a guardrail has made of it since.
+    if shown[:-1] == now[:-1] and not (now.own and agrees):
+        return now.digest
     return _digest_in(answer) or shown.digest
 
 
@@ -152,7 +157,8 @@ def _decision(answer: Any, request: ApprovalRequest, *, own: bool) -> Decision:
     same = own or _digest_in(answer) == request.digest
     match answer:
         case str():
-            return Decision(approved=answer == request.digest, reason=answer)
+            reason = "" if _digest_in(answer) else answer
+            return Decision(approved=answer == request.digest, reason=reason)
         case True | {"type": "approve"}:
             return Decision(approved=same)
         case {"type": "edit", "edited_action": {"args": dict(arguments), **action}}:

@@ -241,6 +241,44 @@ def test_an_inner_agent_with_the_id_of_the_outer_call_is_no_call_of_the_graph(
     assert paid == []
 
 
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        (True, "."),
+        (False, "."),
+        ("no", ": no"),
+        (lambda digest: digest, "."),
+        (lambda digest: {"type": "approve", "digest": digest}, "."),
+        (lambda digest: {"type": "reject", "message": "no", "digest": digest}, ": no"),
+        ({"type": "edit", "edited_action": {"args": {"amount": 1}}}, "."),
+    ],
+)
+def test_an_inner_agent_that_asks_anew_is_answered_once(answer: Any, read: str) -> None:
+    """An agent in a tool begins again, and its model chooses another id: the answer refuses its new call, and nobody is asked forever."""
+    paid: list[int] = []
+    ids = iter(range(9))
+    inner = Toolset([paying(paid)])
+
+    @FunctionTool
+    async def expert(context: Context) -> Any:
+        """Ask an expert."""
+        number = context.state.setdefault("id", next(ids))  # As long as the agent is not new.
+        call = ToolCall(name="pay", arguments={"amount": 7}, id=f"i{number}")
+        return await inner.call(call, context)
+
+    graph = node_of(expert)
+    calls = [{"id": "c1", "name": "expert", "args": {}}]
+    graph.invoke({"messages": [AIMessage("", tool_calls=calls)]}, CONFIG)
+    [question] = graph.get_state(CONFIG).interrupts
+    given = answer(question.value["digest"]) if callable(answer) else answer
+    graph.invoke(Command(resume=given), CONFIG)
+
+    assert (asked(graph), paid) == ([], [])
+    assert graph.get_state(CONFIG).values["messages"][-1].content == (
+        f"A person refused this call{read}"
+    )
+
+
 def test_only_a_call_that_waits_interrupts() -> None:
     """A result may have anything under `approval` in its metadata. Its call ran, and runs once."""
     ran: list[str] = []
@@ -307,4 +345,4 @@ def test_outside_of_a_graph_nobody_is_interrupted() -> None:
 
     assert langchain_asking.runtime_of_graph() is None
     with pytest.raises((RuntimeError, GraphInterrupt)):
-        langchain_asking.ask_person(request, own=True)
+        langchain_asking.ask_person(request, ToolCall(name="t", id="c1"), own=True)
