@@ -35,7 +35,7 @@ MOST_ASKED = 100
 """How often an approver is asked about one call of an agent before the call is refused."""
 
 _ASKED = "functool.agents.asked"
-_NO_JSON = "The arguments of this call hold a number that JSON cannot express, so nobody was asked."
+_NO_JSON = "The arguments of this call cannot be written as JSON, so nobody was asked."
 _CHANGES = "The call was different each time that somebody approved it, so it did not run."
 
 USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
@@ -202,6 +202,7 @@ async def decide(call: ToolCall, context: Context[Any]) -> Decision:
 
     Raises:
         ApprovalRequired: Nobody has decided yet.
+        ValueError: The arguments hold an object that is no JSON value, such as a date.
     """
     asked: Counter[tuple[str, str]] = context.notes.setdefault(_ASKED, Counter())
     asked[call.name, call.id] += 1
@@ -209,8 +210,10 @@ async def decide(call: ToolCall, context: Context[Any]) -> Decision:
         return Decision(approved=False, reason=_CHANGES)
     try:
         json_copy(call.arguments)  # type: ignore[arg-type]
-    except ValueError:  # The tool would refuse them as well.
-        return Decision(approved=False, reason=_NO_JSON)
+    except ValueError as error:
+        if isinstance(error.__cause__, TypeError):  # No model writes it, but an agent's own code.
+            raise
+        return Decision(approved=False, reason=_NO_JSON)  # The tool would refuse it as well.
     schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
     ask: Any = require_approval()
     try:

@@ -1,6 +1,7 @@
 """What is particular to the bridge to LangChain and LangGraph; what it shares with the others is in `test_matrix`."""
 
 import asyncio
+from datetime import date
 from functools import partial
 from typing import Annotated, Any
 
@@ -663,6 +664,21 @@ def test_interrupt_of_a_graph_of_its_own() -> None:
 
     assert request.arguments == {"value": "Send the letter?"}
     assert ask(tool, context).text == "sent: True"
+
+
+def test_interrupt_that_nobody_can_be_asked_about() -> None:
+    """A graph of its own that shows an object gets no made-up answer: the call fails, and says why."""
+
+    def node(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(f"sent: {interrupt({'day': date(2026, 1, 2)})}")]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("send", node)
+    builder.set_entry_point("send")
+    result = ask(expert(builder.compile(InMemorySaver())), Context(approver=lambda request: True))
+
+    assert result.error is not None
+    assert (result.error.type, "date" in result.text) == ("ValueError", True)
 
 
 def test_refusal_keeps_the_guardrails_name_in_the_artifact() -> None:
