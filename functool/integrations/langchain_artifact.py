@@ -12,6 +12,7 @@ from functool.integrations._agents import missing
 from functool.integrations.langchain_asking import runtime_of_graph
 
 try:
+    from langchain_core.messages import ToolMessage
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 except ImportError as _error:
     raise missing("LangChain", "langchain") from _error
@@ -50,7 +51,8 @@ def _stored(value: Any) -> Any:
 
 def _is_storable(value: Any) -> bool:
     try:
-        _serializer.dumps_typed(value)
+        # In the message it may be storable, although it is not alone.
+        _serializer.dumps_typed(ToolMessage("", tool_call_id="", artifact=value))
     except Exception:  # It calls methods of the value, which may raise anything.
         return False
     return True

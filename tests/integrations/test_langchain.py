@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import date
+from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any
 
@@ -559,6 +560,21 @@ def test_artifact_is_the_value() -> None:
     result = call(langchain.adopt(find))
 
     assert (result.text, result.value) == ("two rows", [1, 2])
+
+
+def test_a_value_that_a_checkpointer_can_store_stays() -> None:
+    """LangGraph stores a fraction as a part of a message, though not alone: the artifact keeps it."""
+
+    @FunctionTool
+    async def share() -> Fraction:
+        """Share."""
+        return Fraction(1, 2)
+
+    graph = kept(share, turns=[("c1", "share", {})])
+    messages = asyncio.run(graph.ainvoke(GO, CONFIG))["messages"]
+    (result,) = [message.artifact for message in messages if isinstance(message, ToolMessage)]
+
+    assert result.value == Fraction(1, 2)
 
 
 def test_round_trip() -> None:
