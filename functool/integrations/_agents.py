@@ -36,7 +36,7 @@ MOST_ASKED = 100
 
 _ASKED = "functool.agents.asked"
 _NO_JSON = "The arguments of this call cannot be written as JSON, so nobody was asked."
-_CHANGES = "The call was different each time that somebody approved it, so it did not run."
+_TOO_OFTEN = "An approver was asked about this call too often, so it did not run."
 
 USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 """The names under which `AgentTool` reports an agent's usage."""
@@ -207,7 +207,7 @@ async def decide(call: ToolCall, context: Context[Any]) -> Decision:
     asked: Counter[tuple[str, str]] = context.notes.setdefault(_ASKED, Counter())
     asked[call.name, call.id] += 1
     if asked[call.name, call.id] > MOST_ASKED:
-        return Decision(approved=False, reason=_CHANGES)
+        return Decision(approved=False, reason=_TOO_OFTEN)
     try:
         json_copy(call.arguments)  # type: ignore[arg-type]
     except ValueError as error:
