@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import asynccontextmanager
 from pathlib import Path
 from textwrap import dedent
 
@@ -20,6 +21,7 @@ from click.testing import CliRunner
 
 from functool import FunctionTool, ToolCall
 from functool.cli import main
+from functool.cli.serving import serve_targets
 from functool.integrations.click import export
 from tests.command_line import PIPES, PROGRAM, SERVER, run, serving, terminal
 from tests.support import python
@@ -850,6 +852,43 @@ def test_a_server_cannot_announce_the_tool_of_another(tmp_path):
             return grown.text, (await tools.call(ToolCall(name="a_b_x"))).text
 
     assert asyncio.run(main()) == ("grown", "own")
+
+
+def test_a_tool_that_is_announced_while_the_tools_are_described(monkeypatch):
+    """A tool that a server announces before its other tools are described is served, too."""
+    mcp = pytest.importorskip("functool.integrations.mcp")
+    tools = {"old": FunctionTool(lambda: "old", name="old")}
+    describe, announced, served = mcp.server, [], []
+
+    @asynccontextmanager
+    async def connect(target, *, changed, **options):
+        loop = asyncio.get_running_loop()
+
+        def server(given):
+            made = describe(given)
+            tools["new"] = FunctionTool(lambda: "new", name="new")
+            announced.append(asyncio.run_coroutine_threadsafe(changed(tools), loop))
+            return made
+
+        monkeypatch.setattr(mcp, "server", server)
+        yield tools
+
+    async def serve_async(server, *args, **options):
+        await asyncio.wrap_future(announced[0])
+        served.extend(server.toolset)
+
+    monkeypatch.setattr(mcp, "connect", connect)
+    monkeypatch.setattr(mcp, "serve_async", serve_async)
+    serve_targets(
+        ["mcp:other"],
+        transport="http",
+        host="127.0.0.1",
+        port=8000,
+        token_env=None,
+        **dict.fromkeys(("allowed_hosts", "guardrails", "headers"), ()),
+    )
+
+    assert served == ["old", "new"]
 
 
 # A real terminal

@@ -77,7 +77,8 @@ class Record(Protocol):
         ...
 
     def before(self, call: ToolCall) -> Any:
-        """Return the journal's entry of a call whose body has begun and no longer runs, or None."""
+        """Return the journal's entry of a call that is done or was interrupted, or None."""
+        ...
 
     async def end(self, answer: Outcome) -> Outcome:
         """Keep the final answer. Return the one that was kept first."""
@@ -151,7 +152,7 @@ class ContextRecord:
         return [([*calls], context)]
 
     def before(self, call: ToolCall) -> Any:
-        """Return None: what a context does not remember, it does not have."""
+        """Return None, because a context has no entries of a journal."""
 
     async def end(self, answer: Outcome) -> Outcome:
         """Return the answer. It is not kept, because the record ends with the program."""

@@ -118,18 +118,19 @@ class _Proxy:
             self._toolsets.append(await self._stack.enter_async_context(connection))
         # In a thread, because to describe thousands of tools of others takes seconds.
         make = partial(mcp.server, **self._options)
-        self._server = await in_thread(make, self._tools())
+        async with self._changing:  # What a target announces meanwhile is added afterwards.
+            self._server = await in_thread(make, self._tools())
         return self._server
 
     def _tools(self) -> list[Any]:
         return [tool for toolset in self._toolsets for tool in toolset.values()]
 
     async def _changed(self, toolset: Toolset) -> None:
-        if self._server is None:
-            return
-        # A server may announce any name later. It must not replace another server's tool, nor keep
-        # new tools of others away.
         async with self._changing:
+            if self._server is None:
+                return
+            # A server may announce any name later. It must not replace another server's tool, nor
+            # keep new tools of others away.
             served = dict(self._server.toolset)
             for tool in self._tools():
                 served.setdefault(tool.name, tool)

@@ -111,10 +111,9 @@ class Handlers:
         self, request: Request, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """Answer `tools/list`."""
-        tools = self._toolset
-        if not all(self._is_known(name, tool) for name, tool in tools.items()):  # It has grown.
-            served = await in_thread(self._described, tools)
-            self._served = served if tools is self._toolset else self._served
+        if not all(self._is_known(name, tool) for name, tool in self._toolset.items()):
+            async with self._replacing:  # It has grown, and several clients list it.
+                self._served = await in_thread(self._described, self._toolset)
         enabled = [tool.name for tool in self._toolset.enabled(self._context_of(request))]
         page, cursor = self._page(enabled, params.cursor if params else None)
         shown = [served for name in page if (served := self.find(name))]

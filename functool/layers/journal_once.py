@@ -298,6 +298,7 @@ class Once:
 async def _written(result: ToolResult, raised: str) -> str:
     """Return the text to store for a result. A large one is written in a thread."""
     texts = [part.text for part in result.output if isinstance(part, TextContent)]
+    # What code gets may be larger than what the model reads.
     hidden = result.structured is None and isinstance(result.value, (str, list, dict, tuple))
     if sum(map(len, texts)) < LARGE and not hidden:
         return text_of(result, raised)

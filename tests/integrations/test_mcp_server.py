@@ -61,8 +61,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 ODD = """
 from functool import Context, FileContent, FunctionTool, Tripwire
-from functool.integrations import mcp, mcp_handlers
-from functool.integrations.mcp_served import Served
+from functool.integrations import mcp
 
 @FunctionTool
 def odd(context: Context):
@@ -496,7 +495,7 @@ def test_tools_are_described_once_and_beside_the_loop(monkeypatch):
 
     async def work(client):
         toolset.known["city"] = tools["city"]
-        grown = await names(client), await names(client)
+        grown = await asyncio.gather(names(client), names(client))
         await server.replace([tools["add"], tools["city"], tools["told"]])
         return *grown, await names(client)
 
