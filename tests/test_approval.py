@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, RootModel, field_serializer
+from pydantic import BaseModel, Field, PlainSerializer, RootModel, field_serializer
 
 from functool import ApprovalRequest, FunctionTool, SchemaTool, WrapperTool
 from functool.approval import Grant
@@ -277,6 +277,7 @@ class Hiding(BaseModel):
 
     hidden: set[int] = Field(default={1, 2}, exclude=True)
     order: list[int] = [2, 1]
+    plans: Annotated[Any, PlainSerializer(lambda plans: ["own", "form"])] = {object()}
 
 
 @dataclasses.dataclass(slots=True)
@@ -294,7 +295,7 @@ class Tags:
         (Tags(frozenset(WORDS)), {"words": sorted(WORDS)}),
         ({frozenset(WORDS), "b"}, ["b", sorted(WORDS)]),
         (RootModel[set[str]](WORDS), sorted(WORDS)),
-        (Hiding(), {"order": [2, 1]}),
+        (Hiding(), {"order": [2, 1], "plans": ["own", "form"]}),
         (b"bytes", "bytes"),
     ],
     ids=["containers", "model", "dataclass", "set", "root model", "another's place", "no set"],

@@ -77,10 +77,11 @@ def _order_sets(value: Any, plain: Any) -> None:
         return
     inner = plain.values() if isinstance(plain, dict) else plain
     # A model may leave fields out, or write its own JSON. Then a part stands beside another's form.
-    is_set = isinstance(value, (set, frozenset)) and plain == to_jsonable_python(value)
+    was_set = isinstance(value, (set, frozenset))
+    was_set = was_set and plain == to_jsonable_python(value, fallback=str)
     for part, form in zip(parts, inner, strict=False):
         _order_sets(part, form)
-    if is_set and isinstance(plain, list):
+    if was_set and isinstance(plain, list):
         plain.sort(key=to_json)
 
 
