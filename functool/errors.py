@@ -61,7 +61,7 @@ def likeness(one: str, other: str) -> float:
 def _matching(one: str, other: str, most: int) -> int:
     """Return how many letters match: those of the longest common part, and left and right of it.
 
-    `most` is the length of the part around this one, and so the greatest length here.
+    The caller knows that no common part is longer than `most`.
     """
     size = start = at = 0
     length = len(one)
