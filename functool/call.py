@@ -368,12 +368,12 @@ def to_json(value: Any) -> str:
 def _valid_texts(value: Any) -> Any:
     """Return plain data with valid UTF-8 in all of its texts. Other values stay as they are."""
     kind = type(value)
-    if kind is str:
-        return valid_text(value)
+    if isinstance(value, str):
+        return valid_text(str.__str__(value))
     if kind is dict:
         return {_valid_texts(key): _valid_texts(item) for key, item in value.items()}
     if kind is list or kind is tuple:
-        return [_valid_texts(item) for item in value]
+        return kind(map(_valid_texts, value))
     return value
 
 

@@ -41,7 +41,7 @@ def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     if len(known) > MAX_COMPARED:
         size, pairs = len(name), _pairs.__wrapped__(name)  # What a model wrote is not kept.
         known = nsmallest(2_000, known, key=lambda other: abs(len(other) - size))
-        known.sort(key=lambda other: len(pairs & _pairs(other)) / (-size - len(other) or 1))
+        known.sort(key=lambda other: len(pairs & _pairs(other[:150])) / (-size - len(other) or 1))
     rated = [(likeness(other, name), other) for other in known[:MAX_COMPARED]]
     return [other for like, other in nlargest(count, rated) if like >= 0.6]
 
@@ -61,7 +61,7 @@ def likeness(one: str, other: str) -> float:
 def _matching(one: str, other: str, most: int) -> int:
     """Return how many letters match: those of the longest common part, and left and right of it.
 
-    `most` is the length of the part around this one, and so the greatest length here.
+    The caller knows that no common part is longer than `most`.
     """
     size = start = at = 0
     length = len(one)
@@ -82,7 +82,7 @@ def _matching(one: str, other: str, most: int) -> int:
 
 @lru_cache(maxsize=2_048)
 def _pairs(name: str) -> frozenset[str]:
-    return frozenset(name[i : i + 2] for i in range(len(name[:150]) - 1))
+    return frozenset(name[i : i + 2] for i in range(len(name) - 1))
 
 
 class FunctoolError(Exception):

@@ -55,6 +55,7 @@ class Trip:
         "_context",
         "binder",
         "id",
+        "inner",
         "labels",
         "made_view",
         "record",
@@ -73,6 +74,7 @@ class Trip:
         self.values: Any = _UNBOUND
         self.record: list[dict[str, str]] = []
         self.labels: Any = ()  # A tuple, or a wrapper's list.
+        self.inner: dict[str, Any] = {}  # The decision on an inner call.
         self._context = context
         self._call: ToolCall | None = None
         self.made_view: Context[Any] | None = None
@@ -165,8 +167,13 @@ class Trip:
         return result
 
     def note(self, result: ToolResult) -> None:
-        """Record the guardrail actions and the labels of a result, in case it is replaced."""
+        """Record what a result says about its call, in case it is replaced.
+
+        That is the guardrail actions, a person's decision, and the labels.
+        """
         self.record += noted_guardrails(result)
+        if isinstance(decision := metadata_of(result).get("decision"), dict):
+            self.inner = {"decision": decision}
         self.label(result)
 
     def label(self, result: ToolResult) -> None:
@@ -202,8 +209,10 @@ class Trip:
             # The call around this one may show it, too.
             self._context.notes[sources.SHOWS_OTHERS] = True
         has_any = untrusted or notes or self.record or self.labels or self.sent.metadata
-        if has_any and (new := self._call_metadata(untrusted)):
-            return changed(result, call_id=self.id, metadata={**metadata_of(result), **new})
+        new = self._call_metadata(untrusted) if has_any else {}
+        if new or self.inner:
+            metadata = {**self.inner, **metadata_of(result), **new}
+            return changed(result, call_id=self.id, metadata=metadata)
         return result if result.call_id == self.id else changed(result, call_id=self.id)
 
     def _call_metadata(self, untrusted: bool) -> dict[str, Any]:
@@ -233,8 +242,10 @@ def _labels_on(result: ToolResult) -> tuple[str, ...]:
 
 def _with_labels_of(result: ToolResult, new: ToolResult) -> ToolResult:
     """Return a guardrail's new result with the labels of the last one: the next may store it."""
+    if new is result:
+        return new
     names = [*dict.fromkeys((*_labels_on(result), *_labels_on(new)))]
-    if new is result or not names:
+    if not names:
         return new
     return changed(new, metadata={**metadata_of(new), "sources": names})
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, field_serializer
+from pydantic import BaseModel, Field, PlainSerializer, RootModel, field_serializer
 
 from functool import ApprovalRequest, FunctionTool, SchemaTool, WrapperTool
 from functool.approval import Grant
@@ -272,6 +272,14 @@ class Words(BaseModel):
         return [first]
 
 
+class Hiding(BaseModel):
+    """A model that leaves a set out, so that its list stands there instead."""
+
+    hidden: set[int] = Field(default={1, 2}, exclude=True)
+    order: list[int] = [2, 1]
+    plans: Annotated[Any, PlainSerializer(lambda plans: ["own", "form"])] = {object()}
+
+
 @dataclasses.dataclass(slots=True)
 class Tags:
     """A dataclass with a set."""
@@ -286,9 +294,11 @@ class Tags:
         ([Words(words=WORDS)], [{"first": ["a"], "words": sorted(WORDS)}]),
         (Tags(frozenset(WORDS)), {"words": sorted(WORDS)}),
         ({frozenset(WORDS), "b"}, ["b", sorted(WORDS)]),
+        (RootModel[set[str]](WORDS), sorted(WORDS)),
+        (Hiding(), {"order": [2, 1], "plans": ["own", "form"]}),
         (b"bytes", "bytes"),
     ],
-    ids=["containers", "model", "dataclass", "set", "no set"],
+    ids=["containers", "model", "dataclass", "set", "root model", "another's place", "no set"],
 )
 def test_a_set_inside_of_a_default_is_the_same_in_each_process(default, published):
     """Sets are sorted at every depth, also inside of models."""

@@ -155,6 +155,12 @@ def test_a_lone_surrogate_costs_nothing_else():
         '"names":[{"\ufffd":1}]}'
     )
 
+    class Text(str):
+        """A text of a library, such as one of a page."""
+
+    own = {("a", "b"): Text("\ud800"), Text("c\ud800"): 1}
+    assert ToolResult.of(own).text == '{"a,b":"\ufffd","c\ufffd":1}'
+
 
 def test_failures():
     """`failed("x").text == "x"`: no prefix; of a failure with output the message stands first."""

@@ -147,6 +147,8 @@ class FunctionBinder:
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that `values` has validated."""
         text = arguments if type(arguments) is str else as_text(arguments)
+        if len(text) < LONG:  # Such a text is read faster than a context is entered.
+            return self._canonical(text)
         with without_gc(len(text)):
             return self._canonical(text)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, RootModel
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json, to_json, to_jsonable_python
 from typing_extensions import Doc
@@ -64,6 +64,9 @@ def _order_sets(value: Any, plain: Any) -> None:
     """
     if not isinstance(plain, (dict, list)):
         return
+    if isinstance(value, RootModel):
+        _order_sets(value.root, plain)
+        return
     if isinstance(value, BaseModel):
         parts: Iterable[Any] = vars(value).values()
     elif is_dataclass(value):
@@ -73,9 +76,12 @@ def _order_sets(value: Any, plain: Any) -> None:
     else:
         return
     inner = plain.values() if isinstance(plain, dict) else plain
+    # A model may leave fields out, or write its own JSON. Then a part stands beside another's form.
+    was_set = isinstance(value, (set, frozenset))
+    was_set = was_set and plain == to_jsonable_python(value, fallback=str)
     for part, form in zip(parts, inner, strict=False):
         _order_sets(part, form)
-    if isinstance(plain, list) and isinstance(value, (set, frozenset)):
+    if was_set and isinstance(plain, list):
         plain.sort(key=to_json)
 
 

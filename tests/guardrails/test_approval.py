@@ -17,6 +17,8 @@ from functool import (
     GuardrailError,
     SchemaTool,
     ToolCall,
+    ToolError,
+    ToolResult,
     WrapperTool,
 )
 from functool.approval import Grant
@@ -545,6 +547,29 @@ def test_an_edit_of_a_call_inside_stays_there():
 
     assert (result.text, result.metadata, ran) == ("done", {}, [(5, "bob")])
     assert inner[0].metadata["decision"]["arguments"] == {"amount": 5}
+
+
+@pytest.mark.parametrize("way", ["refuses", "crashes", "new", "own"])
+def test_an_output_guardrail_around_a_call_keeps_its_decision(way):
+    """The host reads what a person decided, also if a wrapper replaces the result. One that sets it wins."""
+    tool, ran = guarded()
+
+    def replace(result, context):
+        if way == "refuses":
+            raise ToolError("no")
+        if way == "own":
+            return ToolResult(metadata={"decision": {"own": True}})
+        return ToolResult.of("new") if way == "new" else 1 / 0
+
+    wrapper = WrapperTool(tool, output_guardrails=[replace])
+    result = call(wrapper, {"amount": 500}, Context(approver=Person(True)))
+
+    assert ran == [(500, "bob")]
+    decision = result.metadata["decision"]
+    if way == "own":
+        assert decision == {"own": True}
+    else:
+        assert decision["approved"] and decision["request"]["arguments"]["amount"] == 500
 
 
 def test_output_guardrails_see_what_the_model_is_told():
