@@ -207,7 +207,7 @@ class Session:
         )
         self._session.__enter__()
         self._pid = self._session.worker_pid
-        self.share = Share()  # Of the context whose program takes the session.
+        self.share: Share = Share()  # Of the context whose program takes the session.
         self._seconds = self._left = HOST_TOO * setup.seconds
         try:
             # If the stubs are not valid Python, the check of each program says so.

@@ -57,7 +57,7 @@ class Served:
             definition.pop("outputSchema", None)
         if self.wraps:
             definition["_meta"] = {WRAPS: True}
-        self.definition = types.Tool.model_validate(definition)
+        self.definition: types.Tool = types.Tool.model_validate(definition)
 
     @cached_property
     def _fits(self) -> Callable[[Any], bool]:
