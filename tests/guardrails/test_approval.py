@@ -299,6 +299,7 @@ def test_what_approval_says(caplog):
     assert call(tool, {"amount": 5}).text == "The call of pay needs a person's approval first."
     assert said(False) == "A person refused this call."
     assert said(Decision(approved=False, reason="no")) == "A person refused this call: no"
+    assert said(Decision(False, "no")) == "A person refused this call: no"
     said("yes")
     wrong = caplog.records[0].exc_info[1]
     assert str(wrong) == "the approver returned str, expected bool or Decision"
