@@ -75,7 +75,7 @@ class ToolFailure(_CauseSlot):
     if TYPE_CHECKING:
         cause: BaseException | None = None
     else:
-        cause: InitVar[BaseException | None] = None
+        cause: InitVar[Any] = None
 
         def __post_init__(self, cause):
             self.message = valid_text(self.message) or self.type or "ToolError"
