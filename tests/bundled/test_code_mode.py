@@ -850,6 +850,44 @@ def test_a_program_does_not_wait_without_end_for_its_turn(monkeypatch):
     assert ran.value["value"] == 1
 
 
+def test_a_call_that_waits_for_its_turn_leaves_no_place_taken_when_its_event_loop_ends(monkeypatch):
+    """A cancelled call gives back a place that it gets only after its event loop has ended."""
+    monkeypatch.setattr(code_worker, "OF_ONE_CONTEXT", 1)
+    monkeypatch.setattr(code_worker, "WAIT_SECONDS", 10.0)
+    holding, going_on, asked = threading.Event(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        """Hold the only place."""
+        holding.set()
+        going_on.wait(60)
+
+    tool, context = code_mode([FunctionTool(hold)]), Context()
+    first = threading.Thread(target=run, args=(tool, "await hold()", context, "first"))
+    first.start()
+    holding.wait(60)
+    take = code_worker.Sessions.take
+
+    def heard(sessions, share):
+        asked.set()
+        return take(sessions, share)
+
+    monkeypatch.setattr(code_worker.Sessions, "take", heard)
+
+    async def cancelled():
+        call = ToolCall(name="run_code", arguments={"code": "1"}, id="second")
+        second = asyncio.ensure_future(tool.invoke(call, context))
+        while not asked.is_set():
+            await asyncio.sleep(0.01)
+        second.cancel()
+        await asyncio.wait([second])
+
+    asyncio.run(cancelled())
+    going_on.set()
+    first.join()
+
+    assert value_of(tool, "3", context) == 3
+
+
 def test_a_context_that_ran_a_program_can_be_pickled():
     """What code mode leaves in a context is data."""
     context = Context()
