@@ -33,6 +33,7 @@ from functool.bundled import code_worker
 from functool.bundled.code_mode import CodeLimits, code_mode
 from functool.guardrails import require_approval
 from tests.bundled.programs import Crowd, outcomes, run, value_of
+from tests.support import python
 
 
 @FunctionTool
@@ -886,6 +887,41 @@ def test_a_call_that_waits_for_its_turn_leaves_no_place_taken_when_its_event_loo
     first.join()
 
     assert value_of(tool, "3", context) == 3
+
+
+FORK = """
+import os, sys
+from functool import FunctionTool
+from functool.bundled.code_mode import code_mode
+from tests.bundled.programs import run, value_of
+
+tool = code_mode([FunctionTool(lambda: 1, name="one", description="One.")])
+if sys.argv[1] == "used":
+    value_of(tool, "0")
+child = os.fork()
+if child == 0:
+    print(run(tool, "1 + 1").text, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(*[value_of(tool, f"2 + {n}") for n in range(4)])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize(
+    ("parent", "answer"),
+    [
+        ("fresh", '{"printed": "", "value": 2}'),
+        ("used", "The program was not run: this process was forked from one that had run"),
+    ],
+)
+def test_a_program_in_a_forked_child(parent, answer):
+    """A child of a process that has run programs refuses its own, and spoils none of its parent."""
+    done = python(FORK, parent, timeout=120)
+    child, following = done.stdout.splitlines()[0], done.stdout.splitlines()[-1]
+
+    assert child.startswith(answer), done.stderr
+    assert following == "2 3 4 5"
 
 
 def test_a_context_that_ran_a_program_can_be_pickled():
