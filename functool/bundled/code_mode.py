@@ -223,22 +223,24 @@ class _CodeTool(Tool):
             memory=Memory(self._limits.memory_mb * 1_048_576, record.outcomes.values()),
         )
         context.notes[_RUN] = run
-        paused = False
+        # If a program that waited before is cancelled now, or finds no place, it goes on later.
+        goes_on = bool(record.outcomes)
         try:
             answer = await self._run_program(program, run)
+            goes_on = False
             return _result(await record.end(answer))
         except Stopped as stopped:
-            paused = stopped.paused
+            goes_on = stopped.paused
             found = run.with_calls(stopped.result)
-            return found if paused else _result(await record.end(_kept(found)))
+            return found if goes_on else _result(await record.end(_kept(found)))
         finally:
-            record.release(paused)
+            record.release(goes_on)
 
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
         """Name the calls that a program had made when the time was over, or when it failed."""
         result = await super().on_error(error, context)
         run: Run | None = context.notes.get(_RUN)
-        return result if run is None or not run.made else run.with_calls(result)
+        return result if run is None or not run.all_made() else run.with_calls(result)
 
     async def _record(self, call: ToolCall, context: Context[Any], code: str) -> Record:
         """Return the record of this call's program.

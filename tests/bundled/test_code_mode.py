@@ -620,6 +620,57 @@ def test_edited_arguments_run(bank, paying):
     assert bank.paid[-1] == ("z", 60)
 
 
+@pytest.mark.parametrize("step", ["take", "start"])
+def test_a_program_that_could_not_go_on_goes_on_later(step, bank, paying, monkeypatch):
+    """If a program finds no place or no interpreter when it goes on, nothing of it is lost or done twice."""
+
+    def refuse(*_):
+        raise code_worker.TooBusy("all run or wait")
+
+    context = Context()
+    approved(paying, WAITING, context)
+    owner = code_worker.Sessions if step == "take" else code_worker.Session
+    monkeypatch.setattr(owner, step, refuse)
+    refused = run(paying, WAITING, context)
+    monkeypatch.undo()
+
+    assert "all run or wait" in refused.text
+    assert "not to be repeated where done: c1/1 pay: done" in refused.text
+    assert outcomes(refused) == [("pay", "done")]
+    if step == "take":
+        assert run(paying, WAITING, context).success
+        assert bank.paid == [("a", 1), ("b", 99)]
+
+
+def test_a_program_that_is_cancelled_after_a_pause_goes_on_later():
+    """A program that waited, goes on and is cancelled then does not lose the record of its calls."""
+    paid: list[int] = []
+
+    async def pay(n: int) -> int:
+        if n == 3 and paid.count(3) == 0:
+            paid.append(3)
+            outer[0].cancel()
+            await asyncio.sleep(60)
+        paid.append(n)
+        return n
+
+    asks = require_approval(lambda call, context: call.arguments["n"] == 2)
+    tool, context = code_mode([FunctionTool(pay, input_guardrails=[asks])]), Context()
+    code = "[await pay(n=1), await pay(n=2), await pay(n=3)]"
+    approved(tool, code, context)
+    outer: list[asyncio.Task[Any]] = []
+
+    async def cancelled():
+        call = ToolCall(name="run_code", arguments={"code": code}, id="c1")
+        outer.append(asyncio.ensure_future(tool.invoke(call, context)))
+        await asyncio.wait(outer)
+        return outer[0].cancelled()
+
+    assert asyncio.run(cancelled())
+    assert value_of(tool, code, context) == [1, 2, 3]
+    assert paid == [1, 2, 3, 3]
+
+
 def test_a_refusal_that_the_program_saw_is_kept(bank):
     """When a program goes on, a call that was refused before stays refused."""
     refuse = [True]
