@@ -115,6 +115,8 @@ class ToolResult(_ShownSlot):
 
         def __post_init__(self, _shown):
             self._shown = _shown
+            if not isinstance(self.output, (list, tuple)):
+                raise TypeError("output is a list of content: ToolResult.of(value) makes it")
 
     @property
     def is_error(self) -> bool:

@@ -292,7 +292,7 @@ class _CodeTool(Tool):
         if report is None or (found and not wrong):
             return
         lines = [
-            f"- line {int(line) - _OFFSET}: {text} {_REMEDIES.get(rule, '')}".rstrip()
+            f"- line {int(line) - _OFFSET}: {'. '.join(filter(None, (text, _REMEDIES.get(rule))))}"
             for line, _, rule, text in wrong[:_MAX_DIAGNOSES]
         ] or [f"- {report[:1000]}"]
         if len(wrong) > _MAX_DIAGNOSES:

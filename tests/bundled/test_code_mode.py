@@ -280,7 +280,7 @@ def test_a_program_reads_the_answer_and_not_the_data():
         ("await pay(too='a', amount=1)", "too"),
         ("await pay(to='a', amount='much')", "Expected `float`"),
         ("await pay(to='a')", "amount"),
-        ("await pay('a', 1)", "Arguments go by name"),
+        ("await pay('a', 1)", "expected 0, got 2. Arguments go by name"),
         ("pay(to='a', amount=1)", "without await"),
         ("x = pay(to='a', amount=1)", "without await"),
         ("(await size_of(team='a')).upper()", "upper"),
