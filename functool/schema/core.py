@@ -56,13 +56,15 @@ def core_of(annotation: Any, name: str) -> Any:
         raise unreadable(annotation, name, error) from error
 
 
-def compiled(core: Any, config: Any = None, *, brief: bool = False) -> SchemaValidator:
+def compiled(core: Any, *, brief: bool = False) -> SchemaValidator:
     """Compile a rewritten core schema, so that it validates in linear time: see `linear`.
+
+    No number may be NaN or infinite, unless a class or a field allows it.
 
     With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks what
     was rewritten inside the model.
     """
-    return SchemaValidator(linear(core, brief), config, _use_prebuilt=False)
+    return SchemaValidator(linear(core, brief), {"allow_inf_nan": False}, _use_prebuilt=False)
 
 
 @cached
