@@ -86,6 +86,8 @@ class Context(Generic[Deps]):
         approver: Approver | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
+        if approver is not None and not callable(approver):
+            raise TypeError(f"approver must be a callable, not {type(approver).__name__}")
         self.deps: Deps = deps  # type: ignore[assignment]
         self.thread = thread
         self.approver = approver

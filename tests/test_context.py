@@ -38,6 +38,12 @@ def test_a_context_holds_what_it_was_given():
     assert (context.call, context.schema, empty.deps, empty.metadata) == (None, None, None, {})
 
 
+def test_an_approver_is_a_function():
+    """True is no approver: a context that would fail at each approval is not made."""
+    with pytest.raises(TypeError, match="^approver must be a callable, not bool$"):
+        Context(approver=True)
+
+
 def test_inside_a_call_the_context_knows_it():
     """`call` is the canonical one being run and `schema` its tool's; outside they stay None."""
 

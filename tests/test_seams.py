@@ -36,7 +36,7 @@ from functool import (
     WrapperTool,
     hide_errors,
 )
-from functool.guardrails import redact, require_approval, truncate
+from functool.guardrails import budget, redact, require_approval, truncate, trusted_only
 from tests.support import call, did, refuses
 
 PRICE = {"price": {"amount": 1}}
@@ -427,6 +427,20 @@ def test_a_call_is_made_by_name():
             "the call and the context",
         ),
         (lambda: FunctionTool(buy.func, output_guardrails=[truncate]), r"call it: truncate"),
+        # These could be called with a call and a context, and would then fail at each call.
+        (lambda: FunctionTool(buy.func, input_guardrails=[budget]), r"call it: budget"),
+        (lambda: FunctionTool(buy.func, input_guardrails=[trusted_only]), r"call it: trusted_only"),
+        (
+            lambda: FunctionTool(buy.func, input_guardrails=[truncate(9)]),
+            "^buy .*: input_guardrails: truncate cannot .* put it into output_guardrails$",
+        ),
+        (
+            lambda: FunctionTool(buy.func, output_guardrails=[require_approval()]),
+            "^buy .*: output_guardrails: require_approval .* put it into input_guardrails$",
+        ),
+        (lambda: FunctionTool(buy.func).around(require_approval()), "it has to take the call and"),
+        (lambda: require_approval(True), "when takes callables, not bool"),
+        (lambda: require_approval(lambda call: True), "when: .* the call and the context$"),
         (lambda: FunctionTool(Price), "it is a class"),
         (lambda: Toolset(buy), r"Toolset\(\[buy\]\)"),
     ],

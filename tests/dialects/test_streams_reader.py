@@ -768,9 +768,14 @@ def test_definitions_take_some_tools():
         for some in (tools.values(), [*tools.values()]):
             assert dialect.definitions(some) == dialect.definitions(tools)
         assert dialect.definitions(tools["ping"]) == [dialect.definition(tools["ping"])]
-        for wrong in ("ping", 7, [len]):
+        for wrong in ("ping", 7):
             with pytest.raises(TypeError, match="expected a tool, an iterable of tools"):
                 dialect.definitions(wrong)
+        for wrong in ([len], [tools], [*tools]):
+            with pytest.raises(TypeError, match=r"a tool here .* \*tools.values\(\)\), not"):
+                dialect.definitions(wrong)
+            with pytest.raises(TypeError, match="expected a tool here"):
+                dialect.losses(*wrong)
 
 
 def vertex(*pieces, more=False):
