@@ -32,6 +32,7 @@ from functool.integrations.mcp_served import Served, answer
 Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
 
 STATE_SECONDS = 600.0
+"""How long a person may take between the two requests of an approval, in seconds."""
 
 
 class Handlers:
