@@ -115,7 +115,12 @@ class Context(Generic[Deps]):
         """Return a view: a copy of this context with some attributes replaced.
 
         All views share state, listeners, approvals and grants.
+
+        Raises:
+            TypeError: The context has no attribute of a name.
         """
+        if unknown := [name for name in changes if not hasattr(self, name)]:
+            raise TypeError(f"{type(self).__name__} has no attribute {unknown[0]!r} to replace")
         if "call" in changes:  # Each call has its own notes.
             changes["_notes"] = None
         view = object.__new__(type(self))

@@ -172,6 +172,8 @@ def test_failures():
     log = TextContent(text="log")
     assert ToolResult.failed("no", output=[log]).text == "no\nlog"
     assert ToolResult.failed("no", output=(log,)).output == [log]
+    assert ToolResult.failed("no", output=log).output == [log]
+    assert ToolResult.failed("no", output="log").output == [log]
     assert ToolResult.failed("").text == "ToolError"
 
 

@@ -719,6 +719,17 @@ async def test_a_view_with_a_listener_of_its_own():
     assert base.state == {"n": 1}
 
 
+def test_a_view_replaces_only_what_a_context_has():
+    """A misspelt name would leave the attribute as it was, such as an approver that agrees to everything."""
+
+    class Mine(Context):
+        user = "nobody"
+
+    with pytest.raises(TypeError, match="^Context has no attribute 'aprover' to replace$"):
+        Context().view(deps=1, aprover=None)
+    assert Mine().view(user="ada", deps=1).user == "ada"
+
+
 def test_a_layer_notes_metadata_whoever_answers():
     """What a layer notes as metadata stands in the result, also when an error function wrote it."""
 

@@ -12,7 +12,7 @@ import weakref
 from dataclasses import replace
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from functool import (
     AgentTool,
@@ -267,6 +267,16 @@ def test_a_failure_keeps_its_cause_for_code_and_logs_only():
     with pytest.raises(ToolError, match="^m$") as raised:
         ToolResult(error=failure).unwrap()
     assert raised.value.__cause__ is cause
+
+
+def test_pydantic_writes_a_result_without_its_cause():
+    """A result may stand in a model of the host: pydantic could not describe the exception's type."""
+    failure = ToolFailure(type="KeyError", message="m", cause=KeyError("secret"))
+    results = TypeAdapter(ToolResult)
+
+    for result in (ToolResult(error=failure), ToolResult.of({"n": 1})):
+        written = results.dump_json(result)
+        assert b"secret" not in written and results.validate_json(written) == result
 
 
 def test_an_exception_that_nobody_answered_is_logged_with_its_traceback(caplog):

@@ -25,7 +25,8 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
     the approver of the context. If there is none of them, the result is an error of type
     `ApprovalRequired`, which holds the request. If the person edits the arguments, the edited call
     is validated and passes all input guardrails before it runs. Put this guardrail
-    after those that change arguments: the request shows the arguments as these have left them.
+    after those that change arguments: the request shows the arguments as these have left them. If a
+    guardrail behind it changes them, the call is refused, as nobody has approved what would run.
 
     Args:
         when: `when(call, context) -> bool`, sync or async, returns whether a call needs approval;

@@ -41,6 +41,9 @@ Generic, so that a host can use one guardrail on message types of its own.
 Record: TypeAlias = list[dict[str, str]]
 """What guardrails did with a call or its result, as `result.metadata["guardrails"]` shows it."""
 
+IN_PLACE = "in place; return a new call instead: dataclasses.replace(call, arguments={...})"
+AFTER_APPROVAL = "after a person had approved them; put require_approval behind it"
+
 logger: logging.Logger = logging.getLogger("functool")
 _LISTS = {"call": "input_guardrails", "result": "output_guardrails"}
 
@@ -102,13 +105,13 @@ def _refuse(
     raise GuardrailError(message, stage=stage, guardrail=name) from error
 
 
-def refuse_changed(guardrail: Any, record: Record) -> NoReturn:
-    """Refuse a call whose arguments a guardrail, or an approver, changed in place.
+def refuse_changed(guardrail: Any, record: Record, how: str = IN_PLACE) -> NoReturn:
+    """Refuse a call whose arguments a guardrail changed in place, or after their approval.
 
-    The body would not see such a change, so it would not run what the guardrails have checked.
+    The body would not see a change in place, so it would not run what the guardrails have checked.
+    After an approval, it would run what nobody has approved.
     """
-    remedy = "return a new call instead: dataclasses.replace(call, arguments={...})"
-    error = TypeError(f"{name_of(guardrail)} changed the arguments of the call in place; {remedy}")
+    error = TypeError(f"{name_of(guardrail)} changed the arguments of the call {how}")
     _refuse(error, guardrail, "input", record, f"The call was refused: {error}.")
 
 

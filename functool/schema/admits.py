@@ -14,33 +14,16 @@ _DEEPEST = 8  # Unions may be recursive. No type that people write is nested mor
 TYPES = {*NAMES.values()}
 _NUMBERS = ("integer", "number")
 
+Known = dict[tuple[str, int], set[str]]
+"""The types that the lists in schemas allow, by the keyword and the id of each list."""
 
-Known = dict[Any, set[str]]
-"""The types that schemas allow by the id of each, and lists in them by keyword and id."""
 
+def types_allowed(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
+    """Return the types that a JSON Schema allows. Its references point into `root`.
 
-def admits_null(schema: Any, root: Any, known: Known | None = None) -> bool:
-    """Whether a JSON Schema allows null. Its references point into `root`.
-
-    `known` keeps the answers for the parts of `root` between calls.
+    A reference that leads nowhere, or back to itself, allows all. `known` keeps the answers for
+    parts of `root` between calls.
     """
-    return "null" in _admitted(schema, root, {} if known is None else known)
-
-
-def takes_only_containers(schema: Any, root: Any, known: Known | None = None) -> bool:
-    """Whether a JSON Schema allows a list or an object, maybe null, and nothing else."""
-    kinds = _admitted(schema, root, {} if known is None else known) - {"null"}
-    return bool(kinds) and kinds <= {"array", "object"}
-
-
-def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
-    """Return the types that a JSON Schema allows.
-
-    A reference that leads nowhere, or back to itself, allows all.
-    """
-    if id(schema) in known:
-        return known[id(schema)]
-    known[id(schema)] = TYPES
     node = resolved(root, schema)
     if not isinstance(node, Mapping) or depth > _DEEPEST:
         return set() if node is False else TYPES
@@ -51,11 +34,15 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
         parts, joined = node[word], TYPES.intersection if word == "allOf" else set[str]().union
         if (key := (word, id(parts))) not in known:  # Many references may lead to the same list.
             known[key] = TYPES
-            inner = (_admitted(part, root, known, depth + 1) for part in parts)
+            inner = (types_allowed(part, root, known, depth + 1) for part in parts)
             known[key] = joined(*(map(_of_value, parts) if word == "enum" else inner))
         kinds = kinds & known[key]
-    known[id(schema)] = kinds
     return kinds
+
+
+def only_containers(kinds: set[str]) -> bool:
+    """Whether these types are lists or objects, maybe null, and nothing else."""
+    return bool(kinds - {"null"}) and kinds <= {"null", "array", "object"}
 
 
 def _of_value(value: Any) -> set[str]:

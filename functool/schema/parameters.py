@@ -27,8 +27,9 @@ class Parameter:
     """One argument of a tool.
 
     `name` is the parameter's name in the function. `wire` is the name that the model sends: the
-    alias, or else `name`. `by_field` means that the default comes from a pydantic `Field` and not
-    from the signature.
+    alias, or else `name`. `null_is_default` means that null stands for the default, because the
+    type does not admit null. `by_field` means that the default comes from a pydantic `Field` and
+    not from the signature.
     """
 
     empty: ClassVar[Any] = EMPTY
@@ -41,7 +42,7 @@ class Parameter:
     default: Any = EMPTY
     factory: Callable[[], Any] | None = None
     description: str = ""
-    nullable: bool = False
+    null_is_default: bool = False
     by_field: bool = False
 
     def plain_default(self) -> Any:

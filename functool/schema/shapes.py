@@ -27,7 +27,7 @@ _MOST = 50
 
 # Results of one run by the ids of (schema or step, value), and the targets of references by the ids
 # of (schema, nothing). It also keeps these objects alive, so that no id is used again for another.
-Memo = dict[tuple[int, int], tuple[Any, Any]]
+Memo = dict[Any, Any]
 
 
 class TooMuchWork(Exception):
@@ -50,7 +50,7 @@ class CountingMemo(Memo):
         if self._left < 0:
             raise TooMuchWork
 
-    def __setitem__(self, key: tuple[int, int], value: tuple[Any, Any]) -> None:
+    def __setitem__(self, key: Any, value: Any) -> None:
         self.spend(1)
         super().__setitem__(key, value)
 

@@ -26,7 +26,7 @@ from functool.call import ToolCall, ToolResult
 from functool.content import CONTENT_TYPES
 from functool.context import Context
 from functool.errors import DefinitionError
-from functool.schema.admits import admits_null
+from functool.schema.admits import types_allowed
 from functool.schema.core import cached, core_of, hoist
 from functool.schema.hints import Hints, Unresolved, fixed_keywords, signature_of
 from functool.schema.json_schema import Names
@@ -179,7 +179,10 @@ def _output_schema(annotation: Any) -> dict[str, Any]:
 
 
 def _compile(parts: FunctionSchema) -> None:
-    """Combine the parameters into one core schema and one JSON Schema."""
+    """Combine the parameters into one core schema and one JSON Schema.
+
+    The core schema also accepts null for each default that null means. The JSON Schema does not.
+    """
     definitions: dict[str, Any] = {}
     fields = {
         p.wire: core_schema.typed_dict_field(hoist(p.core, definitions), required=p.required)
@@ -209,7 +212,9 @@ def _compile(parts: FunctionSchema) -> None:
             del parts.root["additionalProperties"]["$ref"]
     for parameter in parts.parameters:
         found = parts.root["properties"][parameter.wire]
-        parameter.nullable = not parameter.required and admits_null(found, parts.root)
+        if not parameter.required and "null" not in types_allowed(found, parts.root, {}):
+            parameter.null_is_default, part = True, fields[parameter.wire]
+            part["schema"] = core_schema.nullable_schema(part["schema"])
         default = parameter.plain_default()
         if default is not EMPTY:
             found["default"] = default
