@@ -344,7 +344,12 @@ class Context(Generic[Deps]):
             return [deepcopy(grant) for grant in self._grants.values() if grant.is_open]
 
     def revoke(self, grant: Grant) -> None:
-        """Withdraw `grant`: it covers no further call in this context."""
+        """Withdraw `grant`: it covers no further call in this context.
+
+        Raises:
+            TypeError: The object is not a `Grant`.
+        """
+        Grant.check(grant)
         with _counting:
             self._grants[grant.id] = replace(grant, uses=0)
 
