@@ -282,6 +282,7 @@ def _failed_call(id: str | int) -> SessionMessage:
 
 
 def _call_id(answer: Any) -> str | int | None:
+    """Return the id of the call that a malformed answer belongs to, or None if it is not known."""
     if isinstance(answer, str):
         try:
             # Cut long integers, because Python refuses to read them.
