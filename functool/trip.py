@@ -55,7 +55,10 @@ class TripTool(Protocol):
 class Trip:
     """The state of one call.
 
-    `sent` is the call as the model wrote it; `values` are the validated Python values for the body.
+    `sent` is the call as the model wrote it, and `values` are the validated Python values for the
+    body. `record` lists what guardrails did. `labels` are the untrusted tools behind the result.
+    `inner` is the decision on a call inside this one. `made_view` is the view, once a step has
+    needed it.
     """
 
     __slots__ = (
@@ -81,8 +84,8 @@ class Trip:
         self.id: str = call.id
         self.values: Any = _UNBOUND
         self.record: list[dict[str, str]] = []
-        self.labels: Any = ()  # A tuple, or a wrapper's list.
-        self.inner: dict[str, Any] = {}  # The decision on an inner call.
+        self.labels: Any = ()  # A wrapper has a list, to which the call of its inner tool adds.
+        self.inner: dict[str, Any] = {}  # Empty, or `{"decision": ...}`.
         self._context = context
         self._call: ToolCall | None = None
         self.made_view: Context[Any] | None = None
@@ -216,7 +219,11 @@ class Trip:
         return changed(result, metadata={**metadata_of(result), "sources": names})
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
-        """Add the call's id and metadata to a result: guardrail actions, labels, a decision."""
+        """Add the call's id and metadata to a result: guardrail actions, labels, a decision.
+
+        The calls around this one get its labels. The values of a trusted tool are remembered, if a
+        guardrail needs them.
+        """
         metadata = result.metadata
         if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
             self.label(result)
@@ -238,7 +245,10 @@ class Trip:
         return result if result.call_id == self.id else changed(result, call_id=self.id)
 
     def _call_metadata(self, untrusted: bool) -> dict[str, Any]:
-        """Return what is known about this call, for the metadata of its result."""
+        """Return what is known about this call, for the metadata of its result.
+
+        Its labels are also added to those of the calls and agents around it.
+        """
         notes = (self.made_view and self.made_view.noted) or {}
         given = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
         metadata: dict[str, Any] = {**notes.get("metadata", {})}
@@ -263,7 +273,10 @@ def _labels_on(result: ToolResult) -> tuple[str, ...]:
 
 
 def _with_labels_of(result: ToolResult, new: ToolResult) -> ToolResult:
-    """Return a guardrail's new result with the labels of the last one: the next may store it."""
+    """Return a guardrail's new result with the labels of the result before it.
+
+    The next guardrail may store the result, with its labels.
+    """
     if new is result:
         return new
     names = [*dict.fromkeys((*_labels_on(result), *_labels_on(new)))]

@@ -59,7 +59,8 @@ _RANK_OFFSET = 60
 class Match:
     """A tool that a search found.
 
-    `score` can be compared within one search only. `why` names the words that matched each field.
+    The best match has the highest `score`, which can be compared within one search only. `why`
+    names the words that matched each field.
     """
 
     tool: Tool
@@ -191,6 +192,9 @@ class Catalog:
         """Return the tools for the next turn: pinned, `search_tools`, and those found so far.
 
         New finds are added at the end, so that a prompt cache can still use everything before them.
+
+        Raises:
+            TypeError: The context is not a `Context`.
         """
         if not isinstance(context, Context):
             raise TypeError(f"the context must be a Context, not {type(context).__name__}")
