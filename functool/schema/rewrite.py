@@ -106,6 +106,12 @@ def choices_of(union: Any) -> list[Any]:
     return [choice[0] if isinstance(choice, tuple) else choice for choice in union["choices"]]
 
 
+def fields_of(core: Any) -> list[tuple[str, Any]]:
+    """Return the names and the fields of a model, a TypedDict or a dataclass, which has a list."""
+    fields = core["fields"]
+    return [*fields.items()] if isinstance(fields, dict) else [(f["name"], f) for f in fields]
+
+
 def holds_others(core: Any) -> bool:
     """Whether a core schema holds other core schemas."""
     return not _INNER.isdisjoint(core)

@@ -33,7 +33,7 @@ from functool.schema.json_schema import Names
 from functool.schema.parameters import Parameter, hidden_source, read_annotation, read_parameter
 from functool.schema.plain import PlainJsonSchema
 
-EMPTY = Parameter.empty
+EMPTY = inspect.Parameter.empty
 _KEYWORDS = ("type", "properties", "required", "additionalProperties", "$defs")
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
 _ITERATORS = (

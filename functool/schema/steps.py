@@ -78,22 +78,20 @@ def _spread(value: dict[str, Any], rest: str, names: Collection[str]) -> dict[st
 
 def _dict_of(value: Any) -> dict[str, Any] | None:
     """Return the dict that an array of pairs stands for, or None for any other value."""
-    pairs = _pairs(value)
-    return None if pairs is None or repeats_key(value) else dict(pairs)
+    if not _are_pairs(value) or repeats_key(value):
+        return None
+    return {pair["key"]: pair["value"] for pair in value}
 
 
 def repeats_key(value: Any) -> bool:
     """Whether a value is an array of `{key, value}` with a repeated key, so that it is no dict."""
-    pairs = _pairs(value) or []
-    return len(dict(pairs)) < len(pairs)
+    return _are_pairs(value) and len({pair["key"] for pair in value}) < len(value)
 
 
-def _pairs(value: Any) -> list[tuple[str, Any]] | None:
-    """Return an array of `{key, value}` as pairs, or None for any other value."""
-    is_pairs = isinstance(value, list) and all(
+def _are_pairs(value: Any) -> bool:
+    return isinstance(value, list) and all(
         type(pair) is dict and pair.keys() == _PAIR and type(pair["key"]) is str for pair in value
     )
-    return [(pair["key"], pair["value"]) for pair in value] if is_pairs else None
 
 
 def decode_tuple(

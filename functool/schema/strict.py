@@ -169,7 +169,7 @@ class _Reader:
         moved = [key for key, value in s.items() if subset.moves_to_text(key, value)]
         texts = [s["description"]] if isinstance(s.get("description"), str) else []
         texts += [f"{'Default' if key == 'default' else key}: {text(s[key])}." for key in moved]
-        kept = without(s, {*subset.NOT_COPIED, *moved})
+        kept = {key: s[key] for key in s if key in subset.COPIED and key not in moved}
         return form._replace(strict=subset.describe(form.strict, kept, texts))
 
     def shape(self, s: dict[str, Any], path: str) -> Form:
@@ -181,7 +181,7 @@ class _Reader:
             if word in s:
                 return self.union(s, word, path)
         types = [*dict.fromkeys(shapes.types_of(s))]
-        if not {*types} <= subset.TYPES:
+        if not {*types} <= shapes.TYPES:
             return self.fail(path, "type-unknown: JSON Schema has no such type")
         if "enum" in s or "const" in s:
             return self.choice(s, types, path)
