@@ -86,6 +86,8 @@ class Context(Generic[Deps]):
         approver: Approver | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
+        if approver is not None and not callable(approver):
+            raise TypeError(f"approver must be a callable, not {type(approver).__name__}")
         self.deps: Deps = deps  # type: ignore[assignment]
         self.thread = thread
         self.approver = approver
@@ -111,7 +113,12 @@ class Context(Generic[Deps]):
         """Return a view: a copy of this context with some attributes replaced.
 
         All views share state, listeners, approvals and grants.
+
+        Raises:
+            TypeError: The context has no attribute of a name.
         """
+        if unknown := [name for name in changes if not hasattr(self, name)]:
+            raise TypeError(f"{type(self).__name__} has no attribute {unknown[0]!r} to replace")
         if "call" in changes:  # Each call has its own notes.
             changes["_notes"] = None
         view = object.__new__(type(self))

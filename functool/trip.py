@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
+from functool.approval import same_json
 from functool.binding.door import Binder
 from functool.call import (
     ToolCall,
@@ -25,7 +26,13 @@ from functool.call import (
 from functool.context import Context
 from functool.errors import ArgumentError, DefinitionError
 from functool.guardrails import sources
-from functool.guardrails.asking import ask, await_answer, refuse_changed, with_matching_value
+from functool.guardrails.asking import (
+    AFTER_APPROVAL,
+    ask,
+    await_answer,
+    refuse_changed,
+    with_matching_value,
+)
 
 _UNBOUND: Any = object()
 
@@ -137,9 +144,13 @@ class Trip:
 
         If a person edits the arguments during an approval, the guardrails before it have not seen
         the new arguments. So all of them are asked again.
+
+        Raises:
+            GuardrailError: A guardrail refused, or changed the arguments after their approval.
         """
         view, record, call = self.view, self.record, self.call
         at, edits, seen = 0, 0, fingerprint(call.arguments)
+        decision, approved, changer = None, call.arguments, None
         while at < len(guardrails):
             guardrail = guardrails[at]
             at += 1
@@ -148,6 +159,7 @@ class Trip:
                 answer = await await_answer(answer, guardrail, call, "input", record)
             if answer is not None and answer is not call:
                 self.replace(answer)
+                changer = guardrail
                 decided, call = call.metadata.get("decision"), self.call
                 seen = fingerprint(call.arguments)
                 if call.metadata.get("decision") != decided and edits < len(guardrails):
@@ -155,6 +167,10 @@ class Trip:
                     view.notes["edited"] = call.arguments  # With defaults.
             elif fingerprint(call.arguments) != seen:
                 refuse_changed(guardrail, record)
+            if view.decision is not decision:
+                decision, approved = view.decision, call.arguments
+        if decision is not None and not same_json(call.arguments, approved):
+            refuse_changed(changer, record, AFTER_APPROVAL)
 
     async def ask_output(self, guardrails: Sequence[Any], result: ToolResult) -> ToolResult:
         """Ask the output guardrails in order, and return the final result."""

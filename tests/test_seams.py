@@ -12,7 +12,7 @@ import weakref
 from dataclasses import replace
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from functool import (
     AgentTool,
@@ -36,7 +36,7 @@ from functool import (
     WrapperTool,
     hide_errors,
 )
-from functool.guardrails import redact, require_approval, truncate
+from functool.guardrails import budget, redact, require_approval, truncate, trusted_only
 from tests.support import call, did, refuses
 
 PRICE = {"price": {"amount": 1}}
@@ -269,6 +269,16 @@ def test_a_failure_keeps_its_cause_for_code_and_logs_only():
     assert raised.value.__cause__ is cause
 
 
+def test_pydantic_writes_a_result_without_its_cause():
+    """A result may stand in a model of the host: pydantic could not describe the exception's type."""
+    failure = ToolFailure(type="KeyError", message="m", cause=KeyError("secret"))
+    results = TypeAdapter(ToolResult)
+
+    for result in (ToolResult(error=failure), ToolResult.of({"n": 1})):
+        written = results.dump_json(result)
+        assert b"secret" not in written and results.validate_json(written) == result
+
+
 def test_an_exception_that_nobody_answered_is_logged_with_its_traceback(caplog):
     """The operator finds the line; an expected ToolError is no error of the program."""
 
@@ -417,6 +427,20 @@ def test_a_call_is_made_by_name():
             "the call and the context",
         ),
         (lambda: FunctionTool(buy.func, output_guardrails=[truncate]), r"call it: truncate"),
+        # These could be called with a call and a context, and would then fail at each call.
+        (lambda: FunctionTool(buy.func, input_guardrails=[budget]), r"call it: budget"),
+        (lambda: FunctionTool(buy.func, input_guardrails=[trusted_only]), r"call it: trusted_only"),
+        (
+            lambda: FunctionTool(buy.func, input_guardrails=[truncate(9)]),
+            "^buy .*: input_guardrails: truncate cannot .* put it into output_guardrails$",
+        ),
+        (
+            lambda: FunctionTool(buy.func, output_guardrails=[require_approval()]),
+            "^buy .*: output_guardrails: require_approval .* put it into input_guardrails$",
+        ),
+        (lambda: FunctionTool(buy.func).around(require_approval()), "it has to take the call and"),
+        (lambda: require_approval(True), "when takes callables, not bool"),
+        (lambda: require_approval(lambda call: True), "when: .* the call and the context$"),
         (lambda: FunctionTool(Price), "it is a class"),
         (lambda: Toolset(buy), r"Toolset\(\[buy\]\)"),
     ],

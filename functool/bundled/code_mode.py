@@ -8,12 +8,12 @@ no imports of the host. Each call of the program takes the same steps as any oth
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from functool import (
@@ -41,7 +41,8 @@ from functool.bundled.code_record import (
 from functool.bundled.code_rewrite import Program, ProgramRefused, prepared
 from functool.bundled.code_run import Run, Stopped
 from functool.bundled.code_stubs import Stubs
-from functool.bundled.code_worker import MontyError, Session, Sessions, Setup, Share, WorkerDied
+from functool.bundled.code_taking import taken
+from functool.bundled.code_worker import MontyError, Sessions, Setup, Share, WorkerDied
 from functool.call import to_json
 from functool.executors import in_thread
 
@@ -222,22 +223,24 @@ class _CodeTool(Tool):
             memory=Memory(self._limits.memory_mb * 1_048_576, record.outcomes.values()),
         )
         context.notes[_RUN] = run
-        paused = False
+        # If a program that waited before is cancelled now, or finds no place, it goes on later.
+        goes_on = bool(record.outcomes)
         try:
             answer = await self._run_program(program, run)
+            goes_on = False
             return _result(await record.end(answer))
         except Stopped as stopped:
-            paused = stopped.paused
+            goes_on = stopped.paused
             found = run.with_calls(stopped.result)
-            return found if paused else _result(await record.end(_kept(found)))
+            return found if goes_on else _result(await record.end(_kept(found)))
         finally:
-            record.release(paused)
+            record.release(goes_on)
 
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
         """Name the calls that a program had made when the time was over, or when it failed."""
         result = await super().on_error(error, context)
         run: Run | None = context.notes.get(_RUN)
-        return result if run is None or not run.made else run.with_calls(result)
+        return result if run is None or not run.all_made() else run.with_calls(result)
 
     async def _record(self, call: ToolCall, context: Context[Any], code: str) -> Record:
         """Return the record of this call's program.
@@ -256,7 +259,8 @@ class _CodeTool(Tool):
 
     async def _run_program(self, program: Program, run: Run) -> Outcome:
         """Run a program in a session of its own, and return its answer."""
-        session = await self._session(run.context.state.setdefault(_SHARE, Share()))
+        share = run.context.state.setdefault(_SHARE, Share())
+        session = await taken(partial(self._sessions.take, share), self._sessions.give_back)
         clean = False
         try:
             if not run.record.outcomes:
@@ -277,20 +281,6 @@ class _CodeTool(Tool):
                 session.kill()
             self._sessions.give_back(session)
 
-    async def _session(self, share: Share) -> Session:
-        """Take a session. The caller has to give it back."""
-        taking = asyncio.ensure_future(in_thread(self._sessions.take, share))
-        try:
-            return await asyncio.shield(taking)
-        except asyncio.CancelledError:  # The thread goes on. Give back the session that it takes.
-            taking.add_done_callback(self._give_back_late)
-            raise
-
-    def _give_back_late(self, taking: asyncio.Future[Session]) -> None:
-        """Give back a session that was taken after its call was cancelled."""
-        if not taking.cancelled() and taking.exception() is None:
-            self._sessions.give_back(taking.result())
-
     def _refuse_wrong(self, report: str | None) -> None:
         """Refuse a program for which the checker reported errors.
 
@@ -302,7 +292,7 @@ class _CodeTool(Tool):
         if report is None or (found and not wrong):
             return
         lines = [
-            f"- line {int(line) - _OFFSET}: {text} {_REMEDIES.get(rule, '')}".rstrip()
+            f"- line {int(line) - _OFFSET}: {'. '.join(filter(None, (text, _REMEDIES.get(rule))))}"
             for line, _, rule, text in wrong[:_MAX_DIAGNOSES]
         ] or [f"- {report[:1000]}"]
         if len(wrong) > _MAX_DIAGNOSES:

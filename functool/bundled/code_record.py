@@ -84,8 +84,8 @@ class Record(Protocol):
         """Keep the final answer. Return the one that was kept first."""
         ...
 
-    def release(self, paused: bool) -> None:
-        """Mark the program as not running."""
+    def release(self, goes_on: bool) -> None:
+        """Mark the program as not running. `goes_on` says whether its call may come again."""
 
 
 def digest_of(name: str, code: str, tools: Iterable[Tool], stubs: str) -> str:
@@ -158,12 +158,12 @@ class ContextRecord:
         """Return the answer. It is not kept, because the record ends with the program."""
         return answer
 
-    def release(self, paused: bool) -> None:
-        """Keep the record if the program waits. Otherwise remove it."""
+    def release(self, goes_on: bool) -> None:
+        """Keep the record if the program goes on later. Otherwise remove it."""
         self._running = False
         if self._place is not None:
             kept, key = self._place
-            if paused:
+            if goes_on:
                 kept[key] = self
             elif kept.get(key) is self:
                 del kept[key]
@@ -269,7 +269,7 @@ class JournalRecord:
         kept = await self._put("end", {"answer": answer})
         return dict(kept["answer"])
 
-    def release(self, paused: bool) -> None:
+    def release(self, goes_on: bool) -> None:
         """Do nothing, because the journal has everything."""
 
     async def _put(self, place: str, kept: Mapping[str, Any]) -> dict[str, Any]:

@@ -344,9 +344,16 @@ class Run:
         cause = None if result.error is None else result.error.cause
         return type(cause).__module__.startswith("functool.layers.")
 
+    def all_made(self) -> list[dict[str, str]]:
+        """Return the calls of this run, and those of earlier runs that it has not come to yet."""
+        again = {made["id"] for made in self.made}
+        known = [found for found in self.record.outcomes.values() if found["id"] not in again]
+        names = ("id", "name", "outcome")
+        return [*self.made, *({name: found[name] for name in names} for found in known)]
+
     def calls_text(self) -> str:
         """Return which calls were made, so that the model does not repeat them."""
-        done = [f"{made['id']} {made['name']}: {made['outcome']}" for made in self.made]
+        done = [f"{made['id']} {made['name']}: {made['outcome']}" for made in self.all_made()]
         if not done:
             return "It had made no calls."
         more = [f"and {len(done) - 40} more"] if len(done) > 40 else []
@@ -356,7 +363,7 @@ class Run:
     def metadata(self, sources: Iterable[str] = ()) -> dict[str, Any]:
         """Return the calls, and the sources of the calls and of an answer, for the host."""
         found = list(dict.fromkeys([*self.sources, *sources]))
-        return {"calls": self.made, **({"sources": found} if found else {})}
+        return {"calls": self.all_made(), **({"sources": found} if found else {})}
 
     def with_calls(self, result: ToolResult) -> ToolResult:
         """Return a result that names the calls: for the host, and in an error for the model."""

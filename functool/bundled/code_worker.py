@@ -77,6 +77,10 @@ class TooBusy(ToolError):
     """A program was not run, because too many others run or wait."""
 
 
+class Forked(ToolError):
+    """A program was not run, because the interpreter does not work in this process."""
+
+
 class TooSlow(ToolError):
     """A program, with the host's work for it, took too long."""
 
@@ -114,6 +118,7 @@ class _Starter:
         self._jobs = SimpleQueue()
         self._directory = own_directory("code-")
         self._pool: Any = None
+        self.used: bool = False
         self._thread = threading.Thread(target=self._work, name="functool-code", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -130,6 +135,7 @@ class _Starter:
     def submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
         """Run a function in the thread that starts processes."""
         future: Future[Any] = Future()
+        self.used = True
         self._jobs.put((future, work, args))
         return future
 
@@ -181,6 +187,22 @@ def _starter() -> _Starter:
         if not _starters or _starters[-1].pid != os.getpid():
             _starters.append(_Starter())
         return _starters[-1]
+
+
+def _refuse_forked() -> None:
+    """Refuse to run a program in a forked child of a process that has used the interpreter.
+
+    The interpreter's own threads do not survive a fork, and the child would wait for them for ever.
+
+    Raises:
+        Forked: This is such a child.
+    """
+    if any(starter.used and starter.pid != os.getpid() for starter in _starters):
+        raise Forked(
+            "The program was not run: this process was forked from one that had run programs, and"
+            ' the interpreter does not survive that. Start such processes with "spawn" or'
+            ' "forkserver", or before the first program.'
+        )
 
 
 class Session:
@@ -309,7 +331,6 @@ class Sessions:
         self._ready: list[Session] = []
         self._lock = threading.Lock()
         self._coming = 0
-        self._pid = os.getpid()
         weakref.finalize(self, _close_all, self._ready, _starter())
 
     def take(self, share: Share) -> Session:
@@ -319,7 +340,9 @@ class Sessions:
 
         Raises:
             TooBusy: They were in use for too long.
+            Forked: The interpreter was used in the parent of this process.
         """
+        _refuse_forked()
         end = monotonic() + WAIT_SECONDS
         own = _places_of(share)
         if not own.acquire(timeout=WAIT_SECONDS):
@@ -328,9 +351,6 @@ class Sessions:
             own.release()
             raise _too_busy(f"{MAX_SESSIONS} others")
         try:
-            if self._pid != os.getpid():  # A forked child cannot use the sessions of its parent.
-                self._ready.clear()
-                self._pid, self._coming = os.getpid(), 0
             with self._lock:
                 session = self._ready.pop() if self._ready else None
             if session is None:

@@ -62,12 +62,12 @@ def some(tools: Tools) -> list[Tool]:
     """
     if isinstance(tools, Tool):
         return [tools]
-    if not isinstance(tools, Iterable):
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
         raise mismatch("a tool, an iterable of tools or a Toolset", tools)
     found: list[Any] = list(tools.values() if isinstance(tools, Mapping) else tools)
     for tool in found:
-        if not isinstance(tool, Tool):
-            raise mismatch("a tool, an iterable of tools or a Toolset", tool)
+        if not isinstance(tool, Tool):  # As in `losses(toolset)` or `losses(*toolset)`.
+            raise mismatch("a tool here (those of a Toolset are *tools.values())", tool)
     return found
 
 

@@ -34,6 +34,10 @@ MAX_ROUNDS = 10
 CLOSE_SECONDS = 10.0
 MAX_ERROR = 1_000
 ELSEWHERE = "This tool works only inside of `async with connect(...)`, and on its event loop."
+COMMAND = (
+    "A URL begins with http:// or https://, and any other text is the command that starts a server,"
+    " such as 'python server.py'."
+)
 LOST = "The server was lost during the call: it may have run or not. The next call connects again."
 
 logger: logging.Logger = logging.getLogger("functool")
@@ -86,7 +90,7 @@ class Link:
             self._task.cancel()
             await self.close()
             if isinstance(error, Exception):
-                reason = self._endpoint.advice() or _reason(error)
+                reason = self._endpoint.advice() or _reason(error, self._patience)
                 raise ConnectionError(f"the MCP server cannot be reached: {reason}") from error
             raise
         return self._noted(listing)
@@ -304,10 +308,14 @@ async def _exchange(
     raise MCPError(types.INTERNAL_ERROR, text)
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException, patience: float) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = _beginning(str(error))
+    if isinstance(error, (FileNotFoundError, PermissionError)):
+        text = f"{text}. {COMMAND}"
+    elif isinstance(error, TimeoutError) and not text:
+        text = f"there was no answer within {patience:g} seconds"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

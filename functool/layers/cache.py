@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
@@ -39,6 +40,9 @@ class Raised(NamedTuple):
 
 Outcome: TypeAlias = ToolResult | Raised | None
 """What a running call passes to equal calls that wait for it. None: they run the body."""
+
+Flights: TypeAlias = dict[Key, Future[Outcome]]
+"""The calls that are running now."""
 
 _EXACT = 2**53
 """Below this size a float can represent every whole number."""
@@ -106,7 +110,7 @@ class _Cache:
         self._process = self._new() if per == "process" else None
         self._lock = threading.Lock()
 
-    def _new(self) -> tuple[MutableMapping[Key, ToolResult], dict[Key, Future[Outcome]]]:
+    def _new(self) -> tuple[MutableMapping[Key, ToolResult], dict[int, Flights]]:
         return TTLCache(self._maxsize, self._seconds, timer=time.monotonic), {}
 
     def around(self, tool: str) -> Any:
@@ -125,7 +129,9 @@ class _Cache:
     async def _answer(
         self, key: Key, context: Context[Any], proceed: Callable[[], Awaitable[ToolResult]]
     ) -> ToolResult:
-        kept, running = self._process or context.state.setdefault(self._state, self._new())
+        kept, flights = self._process or context.state.setdefault(self._state, self._new())
+        # A forked child does not run the calls that its parent is running.
+        running = flights.setdefault(os.getpid(), {})
         while True:
             with self._lock:
                 stored = kept.get(key)

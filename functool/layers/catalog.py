@@ -92,7 +92,8 @@ class Catalog:
         examples: Mapping[str, Sequence[str]] = {},
         rank: Rank | None = None,
     ) -> None:
-        self.tools: Toolset = tools if isinstance(tools, Toolset) else Toolset(_listed(tools))
+        given = [tools] if isinstance(tools, Tool) else tools
+        self.tools: Toolset = given if isinstance(given, Toolset) else Toolset(given)
         self.pinned: Toolset = self._with_pinned(pinned)
         for name in (SEARCH, CALL):
             if name in self.tools:
@@ -321,10 +322,6 @@ class CallTool(WrapperTool):
         for func in self._made[tool.name]:
             tool = tool.around(func)
         return await tool.invoke(inner, context)
-
-
-def _listed(tools: Tool | Iterable[Tool]) -> list[Tool]:
-    return [tools] if isinstance(tools, Tool) else [*tools]
 
 
 def _any(tool: Tool) -> bool:

@@ -388,4 +388,5 @@ def _parts_of(result: ToolResult) -> list[tuple[str | bytes, Any]]:
 def _remove(gone: list[_Kept]) -> None:
     for kept in gone:
         for part in kept.parts:
-            part.path.unlink(missing_ok=True)
+            with suppress(OSError):  # The next process that uses the directory removes it.
+                part.path.unlink()

@@ -16,6 +16,9 @@ PIECE, OVERLAP = 400, 100
 """How a search cuts long lines, in characters. A match of up to 100 is never cut in two."""
 
 
+_STEP = 65_536
+"""How many characters are looked at together to count lines."""
+
 SECONDS = 10.0
 """How long a search may take: a fat pattern takes a second for each megabyte."""
 
@@ -96,11 +99,26 @@ def span(text: str, lines: str) -> tuple[int, int]:
     """Return the start and the end of the lines `first-last` in a text. Lines count from 1."""
     first, _, last = lines.partition("-")
     begin, end = max(1, int(first)), int(last or first)
-    starts = text.split("\n")
-    if begin > len(starts):
-        raise ToolError(f"The text has {len(starts)} lines.")
-    offset = sum(len(line) + 1 for line in starts[: begin - 1])
-    return offset, offset + sum(len(line) + 1 for line in starts[begin - 1 : end]) - 1
+    offset = _start_of(text, begin)
+    if offset is None:
+        raise ToolError(f"The text has {text.count(chr(10)) + 1} lines.")
+    following = _start_of(text, max(begin, end + 1))
+    return offset, (len(text) + 1 if following is None else following) - 1
+
+
+def _start_of(text: str, line: int) -> int | None:
+    """Return the place of the first character of a line, or None if there is no such line.
+
+    The text may have millions of lines, so this makes no list of them.
+    """
+    at, left = 0, line - 1
+    while (ends := text.count("\n", at, at + _STEP)) < left:
+        at, left = at + _STEP, left - ends
+        if at >= len(text):
+            return None
+    for _ in range(left):
+        at = text.index("\n", at) + 1
+    return at
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
@@ -122,10 +140,12 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text with their offsets. Long lines come in pieces that overlap."""
     offset = 0
-    for line in text.split("\n"):
-        for start in range(0, max(1, len(line) - OVERLAP), PIECE - OVERLAP):
-            yield offset + start, line[start : start + PIECE]
-        offset += len(line) + 1
+    while offset <= len(text):
+        found = text.find("\n", offset)
+        end = len(text) if found < 0 else found
+        for start in range(offset, max(offset + 1, end - OVERLAP), PIECE - OVERLAP):
+            yield start, text[start : min(start + PIECE, end)]
+        offset = end + 1
 
 
 def searched(
@@ -136,20 +156,24 @@ def searched(
     Raises:
         ToolError: It takes longer than `seconds`.
     """
-    deadline, found = monotonic() + seconds, []
+    deadline, count, room = monotonic() + seconds, 0, limit
+    found: list[str] = []  # As many as may fit, because millions may match.
     for offset, piece in _pieces(text):
         if monotonic() >= deadline:
             raise ToolError("The search took too long: use a shorter pattern.")
         if matches(piece):
-            found.append(f"{offset}: {piece}")
+            count += 1
+            if room >= 0:
+                found.append(f"{offset}: {piece}")
+                room -= len(found[-1]) + 1
     if not found:
         return "Nothing matches."
-    room = limit - len(f"[{len(found)} of {len(found)} matches are shown]")
+    room = limit - len(f"[{count} of {count} matches are shown]")
     shown: list[str] = []
     for line in found:
         room -= len(line) + 1
         if room < 0:
             shown = shown or [line[: room + len(line)]]
-            return "\n".join([*shown, f"[{len(shown)} of {len(found)} matches are shown]"])
+            return "\n".join([*shown, f"[{len(shown)} of {count} matches are shown]"])
         shown.append(line)
     return "\n".join(shown)

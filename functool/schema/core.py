@@ -12,7 +12,7 @@ from pydantic_core import SchemaValidator
 from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved, unreadable
 from functool.schema.linear import linear
-from functool.schema.rewrite import rewritten
+from functool.schema.rewrite import has_unseen, rewritten
 
 T = TypeVar("T")
 
@@ -70,7 +70,8 @@ def compiled(core: Any, *, brief: bool = False) -> SchemaValidator:
 @cached
 def _core(annotation: Any) -> Any:
     # For a class that is not complete yet pydantic returns a placeholder. `dict` makes it raise.
-    return rewritten(dict(TypeAdapter(annotation).core_schema))
+    core = dict(TypeAdapter(annotation).core_schema)
+    return rewritten(core, unseen=has_unseen(core))
 
 
 def hoist(core: Any, definitions: dict[str, Any]) -> Any:

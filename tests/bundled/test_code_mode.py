@@ -33,6 +33,7 @@ from functool.bundled import code_worker
 from functool.bundled.code_mode import CodeLimits, code_mode
 from functool.guardrails import require_approval
 from tests.bundled.programs import Crowd, outcomes, run, value_of
+from tests.support import python
 
 
 @FunctionTool
@@ -279,7 +280,7 @@ def test_a_program_reads_the_answer_and_not_the_data():
         ("await pay(too='a', amount=1)", "too"),
         ("await pay(to='a', amount='much')", "Expected `float`"),
         ("await pay(to='a')", "amount"),
-        ("await pay('a', 1)", "Arguments go by name"),
+        ("await pay('a', 1)", "expected 0, got 2. Arguments go by name"),
         ("pay(to='a', amount=1)", "without await"),
         ("x = pay(to='a', amount=1)", "without await"),
         ("(await size_of(team='a')).upper()", "upper"),
@@ -619,6 +620,57 @@ def test_edited_arguments_run(bank, paying):
     assert bank.paid[-1] == ("z", 60)
 
 
+@pytest.mark.parametrize("step", ["take", "start"])
+def test_a_program_that_could_not_go_on_goes_on_later(step, bank, paying, monkeypatch):
+    """If a program finds no place or no interpreter when it goes on, nothing of it is lost or done twice."""
+
+    def refuse(*_):
+        raise code_worker.TooBusy("all run or wait")
+
+    context = Context()
+    approved(paying, WAITING, context)
+    owner = code_worker.Sessions if step == "take" else code_worker.Session
+    monkeypatch.setattr(owner, step, refuse)
+    refused = run(paying, WAITING, context)
+    monkeypatch.undo()
+
+    assert "all run or wait" in refused.text
+    assert "not to be repeated where done: c1/1 pay: done" in refused.text
+    assert outcomes(refused) == [("pay", "done")]
+    if step == "take":
+        assert run(paying, WAITING, context).success
+        assert bank.paid == [("a", 1), ("b", 99)]
+
+
+def test_a_program_that_is_cancelled_after_a_pause_goes_on_later():
+    """A program that waited, goes on and is cancelled then does not lose the record of its calls."""
+    paid: list[int] = []
+
+    async def pay(n: int) -> int:
+        if n == 3 and paid.count(3) == 0:
+            paid.append(3)
+            outer[0].cancel()
+            await asyncio.sleep(60)
+        paid.append(n)
+        return n
+
+    asks = require_approval(lambda call, context: call.arguments["n"] == 2)
+    tool, context = code_mode([FunctionTool(pay, input_guardrails=[asks])]), Context()
+    code = "[await pay(n=1), await pay(n=2), await pay(n=3)]"
+    approved(tool, code, context)
+    outer: list[asyncio.Task[Any]] = []
+
+    async def cancelled():
+        call = ToolCall(name="run_code", arguments={"code": code}, id="c1")
+        outer.append(asyncio.ensure_future(tool.invoke(call, context)))
+        await asyncio.wait(outer)
+        return outer[0].cancelled()
+
+    assert asyncio.run(cancelled())
+    assert value_of(tool, code, context) == [1, 2, 3]
+    assert paid == [1, 2, 3, 3]
+
+
 def test_a_refusal_that_the_program_saw_is_kept(bank):
     """When a program goes on, a call that was refused before stays refused."""
     refuse = [True]
@@ -848,6 +900,79 @@ def test_a_program_does_not_wait_without_end_for_its_turn(monkeypatch):
     assert "Run it again later" in of_all.error.message
     assert len(bank.paid) == code_worker.MAX_SESSIONS
     assert ran.value["value"] == 1
+
+
+def test_a_call_that_waits_for_its_turn_leaves_no_place_taken_when_its_event_loop_ends(monkeypatch):
+    """A cancelled call gives back a place that it gets only after its event loop has ended."""
+    monkeypatch.setattr(code_worker, "OF_ONE_CONTEXT", 1)
+    monkeypatch.setattr(code_worker, "WAIT_SECONDS", 10.0)
+    holding, going_on, asked = threading.Event(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        """Hold the only place."""
+        holding.set()
+        going_on.wait(60)
+
+    tool, context = code_mode([FunctionTool(hold)]), Context()
+    first = threading.Thread(target=run, args=(tool, "await hold()", context, "first"))
+    first.start()
+    holding.wait(60)
+    take = code_worker.Sessions.take
+
+    def heard(sessions, share):
+        asked.set()
+        return take(sessions, share)
+
+    monkeypatch.setattr(code_worker.Sessions, "take", heard)
+
+    async def cancelled():
+        call = ToolCall(name="run_code", arguments={"code": "1"}, id="second")
+        second = asyncio.ensure_future(tool.invoke(call, context))
+        while not asked.is_set():
+            await asyncio.sleep(0.01)
+        second.cancel()
+        await asyncio.wait([second])
+
+    asyncio.run(cancelled())
+    going_on.set()
+    first.join()
+
+    assert value_of(tool, "3", context) == 3
+
+
+FORK = """
+import os, sys
+from functool import FunctionTool
+from functool.bundled.code_mode import code_mode
+from tests.bundled.programs import run, value_of
+
+tool = code_mode([FunctionTool(lambda: 1, name="one", description="One.")])
+if sys.argv[1] == "used":
+    value_of(tool, "0")
+child = os.fork()
+if child == 0:
+    print(run(tool, "1 + 1").text, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(*[value_of(tool, f"2 + {n}") for n in range(4)])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize(
+    ("parent", "answer"),
+    [
+        ("fresh", '{"printed": "", "value": 2}'),
+        ("used", "The program was not run: this process was forked from one that had run"),
+    ],
+)
+def test_a_program_in_a_forked_child(parent, answer):
+    """A child of a process that has run programs refuses its own, and spoils none of its parent."""
+    done = python(FORK, parent, timeout=120)
+    child, following = done.stdout.splitlines()[0], done.stdout.splitlines()[-1]
+
+    assert child.startswith(answer), done.stderr
+    assert following == "2 3 4 5"
 
 
 def test_a_context_that_ran_a_program_can_be_pickled():

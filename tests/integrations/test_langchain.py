@@ -23,6 +23,7 @@ from langgraph.graph import MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode, ToolRuntime
 from langgraph.types import Command, interrupt
 
+import functool
 from functool import (
     AgentTool,
     AudioContent,
@@ -416,6 +417,19 @@ def add(a: int, b: int = 2) -> int:
     if a < 0:
         raise ToolException("a is too small")
     return a + b
+
+
+def test_adopt_takes_one_tool_of_theirs() -> None:
+    """A tool of functool, a function and a list are refused by name, with what to do."""
+    ours: Any = functool.FunctionTool(len, name="size")
+    said = "adopt takes one langchain_core.BaseTool, not "
+    with pytest.raises(functool.DefinitionError, match=f"{said}a tool of functool: use that as it"):
+        langchain.adopt(ours)
+    for wrong in (len, [ours]):
+        with pytest.raises(
+            functool.DefinitionError, match=f"{said}{type(wrong).__name__}: .* makes"
+        ):
+            langchain.adopt(wrong)  # type: ignore[arg-type]
 
 
 def test_adopted_tool_runs_through_the_pipeline() -> None:

@@ -1,6 +1,7 @@
 """`cached`: answers of read-only tools, kept for a time."""
 
 import asyncio
+import os
 import threading
 
 import pytest
@@ -345,3 +346,45 @@ def test_an_answer_from_the_cache_keeps_the_labels_of_inner_calls():
         assert [r.metadata["sources"] for r in asyncio.run(twice(tool))] == [["mail"]] * 2
     again = call(digest, {}, context)
     assert again.metadata == {"cached": True, "sources": ["mail"]}
+
+
+FORK = """
+import asyncio, os, threading
+from functool import FunctionTool, ToolCall, Toolset, ToolSettings
+from functool.layers.cache import cached
+
+runs, going_on = threading.Event(), threading.Event()
+
+def look():
+    runs.set()
+    going_on.wait(60)
+    return os.getpid()
+
+tools = Toolset([cached(FunctionTool(look, settings=ToolSettings(read_only=True)), 60, per="process")])
+
+async def main():
+    calls = [ToolCall(name="look")] * 2
+    results = await asyncio.wait_for(tools.call_all(calls), 30)
+    return [result.value == os.getpid() for result in results]
+
+first = threading.Thread(target=lambda: asyncio.run(main()))
+first.start()
+runs.wait(60)
+child = os.fork()
+if child == 0:
+    going_on.set()
+    print(asyncio.run(main()), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+going_on.set()
+first.join()
+print(asyncio.run(main()))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_does_not_wait_for_a_call_of_its_parent():
+    """A call that ran in the parent during the fork runs again in the child."""
+    done = python(FORK)
+
+    assert done.stdout == "[True, True]\n" * 2, done.stderr

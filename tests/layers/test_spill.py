@@ -8,7 +8,9 @@ import os
 import re
 import stat
 import time
+import tracemalloc
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -214,6 +216,37 @@ def test_searching_stays_within_the_limit():
     assert re.search(r"\[\d+ of 1000 matches are shown\]$", found)
     assert len(piece) <= 300
     assert 4_600 <= int(piece.partition(":")[0]) <= 5_000
+
+
+def test_reading_and_searching_make_no_list_of_all_lines():
+    """Of a text of many short lines, a search and a part take little memory beside the text."""
+    lines = 300_000
+    reader = kept("a\n" * lines, limit=1_000)
+
+    def most(**arguments):
+        tracemalloc.start()
+        try:
+            return reader(**arguments).text, tracemalloc.get_traced_memory()[1] // lines
+        finally:
+            tracemalloc.stop()
+
+    found, of_search = most(name="search_result", pattern="a")
+    part, of_part = most(lines=f"{lines - 1}-{lines}")
+
+    assert found.endswith(" of 300000 matches are shown]")
+    assert part.startswith("a\na\n[characters 599996 to 599999")
+    assert (of_search < 10, of_part < 10) == (True, True)
+
+
+@pytest.mark.parametrize("lines", ["1", "65536", "65537-65538", "140000-140001"])
+def test_lines_of_a_long_text(lines):
+    """A line far down in a text is found by its number."""
+    text = "\n".join(map(str, range(1, 140_002)))
+    first, _, last = lines.partition("-")
+
+    shown = kept(text, limit=200)(lines=lines).text.rpartition("\n[characters")[0]
+
+    assert shown.split("\n") == [str(n) for n in range(int(first), int(last or first) + 1)]
 
 
 @pytest.mark.parametrize("pattern", ["(", r"(?=x)", r"(a)\1", "a{1000}{1000}{1000}"])
@@ -498,6 +531,22 @@ def test_the_bound_holds_under_parallel_calls(tmp_path):
     spill.close()
     _, handle = spilled("x" * 2_000, spill, context)
     assert read(spill, context, handle).success
+
+
+def test_a_file_that_cannot_be_removed_takes_no_room_for_good(tmp_path, monkeypatch):
+    """While the file of an old result cannot be removed, and after it, new results are kept."""
+    spill, context = Spill(tmp_path, limit=100, max_bytes=500), Context()
+
+    def refuse(path, missing_ok=False):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    spilled("a" * 400, spill, context)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    handles = [spilled("b" * 400, spill, context)[1] for _ in range(3)]
+    monkeypatch.undo()
+
+    assert all(handles)
+    assert read(spill, context, spilled("c" * 400, spill, context)[1], lines="1").text[:2] == "cc"
 
 
 def test_room_comes_back_after_a_failed_write(tmp_path, monkeypatch):
