@@ -133,12 +133,12 @@ def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
     return "" if isinstance(kind, str) and kind != NAMES[type(value)] else None
 
 
-def names_at(schema: Any, steps: Sequence[Any], root: Any, tuples: Any) -> list[str]:
-    """Return the property names at the path `steps`. In a union, those of all members.
+def names_at(root: Any, steps: Sequence[Any], tuples: Any) -> list[str]:
+    """Return the property names at the path `steps` of a schema. In a union, those of all members.
 
     `tuples` are the fields of named tuples, by their number: the schema shows a tuple as a list.
     """
-    here = _with_members([schema], root)
+    here = _with_members([root], root)
     for step in steps:
         here = _with_members([part_at(part, step, root) for part in here], root)
     fields = (tuples.get(len(part.get("prefixItems", ())), ()) for part in here)

@@ -58,7 +58,7 @@ class Codec(NamedTuple):
         schema: The strict form, inside the subset.
         decode: Converts a value to plain form. The value may be strict, plain or a mixture. A value
             of another shape is returned unchanged. It never modifies its input. It raises only an
-            `ArgumentError`, if unions take more steps than its second argument says.
+            `ArgumentError`, if unions take more than `DECODE_STEPS`.
         reasons: Each place whose values differ between the forms, or lose a part of their range:
             the path, the rule, and how to avoid the encoding.
         flat_nulls: If all that `decode` does is to drop nulls at the top level, the names whose
@@ -66,7 +66,7 @@ class Codec(NamedTuple):
     """
 
     schema: dict[str, Any]
-    decode: Callable[..., Any]
+    decode: Callable[[Any], Any]
     reasons: tuple[str, ...]
     flat_nulls: tuple[str, ...] | None
 
@@ -104,11 +104,11 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
         raise SchemaError(f"There is no strict form:\n{lines}", problems)
     step = form.decode
 
-    def decode(value: Any, most: int = DECODE_STEPS) -> Any:
+    def decode(value: Any) -> Any:
         if type(value) is not dict and isinstance(value, Mapping):
             value = dict(value)
         try:
-            return step(value, shapes.CountingMemo(most)) if step else value
+            return step(value, shapes.CountingMemo(DECODE_STEPS)) if step else value
         except shapes.TooMuchWork as error:
             raise ArgumentError(str(error)) from None
 
