@@ -237,8 +237,9 @@ class _Reader:
         nested = sum(f.strict.get("type", "object") in ("object", "array") for f in forms)
         if decode and nested > 1:
             plain = [resolved(self.root, member) for member in members]
-            tags = [shapes.tags_of(member) for member in plain]
-            decode = partial(steps.decode_union, plain, forms, tags, self.root)
+            decoding = [form.decode for form in forms]
+            union = [*zip(plain, decoding, map(shapes.tags_of, plain), strict=True)]
+            decode = partial(steps.decode_union, union, self.root)
             self.unions.append((path, forms, decode))
         return Form(strict, decode)
 
