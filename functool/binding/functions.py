@@ -27,7 +27,6 @@ from functool.binding.json_text import (
     as_text,
     decoded,
     drop_nulls,
-    has_escaped_name,
     may_repeat,
     not_finite,
     parsed,
@@ -221,7 +220,7 @@ class FunctionBinder:
         Raises:
             ArgumentError: A name is repeated.
         """
-        if has_escaped_name(text) or not self._quoted or may_repeat(text, self._quoted):
+        if not self._quoted or may_repeat(text, self._quoted):
             decoded(text)
         if self._flat:
             try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, Field, RootModel
 from pydantic.fields import FieldInfo
@@ -31,8 +31,6 @@ class Parameter:
     type does not admit null. `by_field` means that the default comes from a pydantic `Field` and
     not from the signature.
     """
-
-    empty: ClassVar[Any] = EMPTY
 
     name: str
     wire: str

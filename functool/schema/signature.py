@@ -39,7 +39,7 @@ from functool.schema.parameters import (
 )
 from functool.schema.plain import PlainJsonSchema
 
-EMPTY = Parameter.empty
+EMPTY = inspect.Parameter.empty
 _KEYWORDS = ("type", "properties", "required", "additionalProperties", "$defs")
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
 _ITERATORS = (
