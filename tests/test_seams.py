@@ -22,6 +22,7 @@ from functool import (
     DefinitionError,
     FunctionTool,
     GuardrailError,
+    ImageContent,
     SchemaTool,
     TextContent,
     Tool,
@@ -255,6 +256,14 @@ def test_a_guardrail_that_changes_the_output_in_place_changes_the_value_too():
             part.text = "clean"
         return result
 
+    def new_bytes(result, context):
+        for part in result.output:
+            part.data = b"clean"
+
+    picture = ImageContent(data=b"a secret")
+    assert call(FunctionTool(lambda: picture, name="t", output_guardrails=[new_bytes])).value == (
+        "[image/png: 5 bytes]"
+    )
     for change in (new_parts, new_texts):
         for before in ([], [lambda result, context: result.shown_as("a secret")]):
             tool = FunctionTool(lambda: "a secret", name="t", output_guardrails=[*before, change])

@@ -12,7 +12,9 @@ import inspect
 import logging
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from copy import copy
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, NoReturn, TypeAlias
 
 from typing_extensions import TypeVar
@@ -45,6 +47,7 @@ IN_PLACE = "in place; return a new call instead: dataclasses.replace(call, argum
 AFTER_APPROVAL = "after a person had approved them; put require_approval behind it"
 
 logger: logging.Logger = logging.getLogger("functool")
+_text_of = attrgetter("text")
 _LISTS = {"call": "input_guardrails", "result": "output_guardrails"}
 
 
@@ -193,8 +196,11 @@ def checked_order(guardrails: list[Any]) -> list[Any]:
 
 
 def shown_in(result: ToolResult) -> list[Any]:
-    """Return what a result shows, by which a change is seen that a guardrail makes in place."""
-    return [getattr(part, "text", part) for part in result.output]
+    """Return a copy of what a result shows, to see a change that a guardrail makes in place."""
+    try:
+        return [*map(_text_of, result.output)]  # Faster than a loop, and most output is text.
+    except AttributeError:
+        return [*map(copy, result.output)]
 
 
 def with_matching_value(
