@@ -17,7 +17,6 @@ from functool.call import (
     ToolResult,
     ToolSchema,
     changed,
-    cut_str,
     fingerprint,
     metadata_of,
     noted_guardrails,
@@ -203,7 +202,7 @@ class Trip:
 
     def label(self, result: ToolResult) -> None:
         """Record the untrusted tools behind a result, in case it is replaced."""
-        self.labels += _labels_on(result)
+        self.labels += sources.labels_on(result)
 
     def labelled(self, result: ToolResult) -> ToolResult:
         """Add the labels to the result of a body or a layer.
@@ -212,7 +211,7 @@ class Trip:
         """
         metadata, view = result.metadata, self.view
         if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
-            view.add_sources(_labels_on(result))
+            view.add_sources(sources.labels_on(result))
         if not view.inner_sources:
             return result
         names = [*dict.fromkeys(map(str, view.inner_sources))]
@@ -266,12 +265,6 @@ class Trip:
         return metadata
 
 
-def _labels_on(result: ToolResult) -> tuple[str, ...]:
-    """Return the untrusted tools that a result says it came from."""
-    names = metadata_of(result).get("sources", ())
-    return tuple(map(cut_str, names)) if isinstance(names, (list, tuple)) else ()
-
-
 def _with_labels_of(result: ToolResult, new: ToolResult) -> ToolResult:
     """Return a guardrail's new result with the labels of the result before it.
 
@@ -279,7 +272,7 @@ def _with_labels_of(result: ToolResult, new: ToolResult) -> ToolResult:
     """
     if new is result:
         return new
-    names = [*dict.fromkeys((*_labels_on(result), *_labels_on(new)))]
+    names = [*dict.fromkeys((*sources.labels_on(result), *sources.labels_on(new)))]
     if not names:
         return new
     return changed(new, metadata={**metadata_of(new), "sources": names})

@@ -17,6 +17,7 @@ from functool import ArgumentError, Content, GuardrailError, TextContent, ToolCa
 from functool.bundled.code_record import Outcome
 from functool.bundled.code_values import ValueProblem, hidden_problems
 from functool.call import to_json
+from functool.guardrails.sources import labels_on
 
 ONE_OF = 8
 """The JSON text of one list or object may take this part of the memory for all results."""
@@ -123,7 +124,7 @@ def outcome_of(call: ToolCall, result: ToolResult, refused: bool, memory: Memory
 
     `outcome` is `done`, `refused` (it did not run) or `failed`.
     """
-    sources = [str(name) for name in result.metadata.get("sources", ())]
+    sources = [*labels_on(result)]
     outcome: Outcome = {
         "id": call.id,
         "name": call.name,

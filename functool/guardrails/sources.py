@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from functool.approval import MODEL, defaults_of, escaped, is_texts, same_json
-from functool.call import ToolCall, ToolResult, ToolSchema, metadata_of, to_json
+from functool.call import ToolCall, ToolResult, ToolSchema, cut_str, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
@@ -156,6 +156,15 @@ def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
     texts = (_text(value) for _, value in _leaves(data, ""))
     new = (t for t in texts if len(t) <= _SHORT and t not in sent and t not in known)
     known.update(islice(new, _MOST - len(known)))
+
+
+def labels_on(result: ToolResult) -> tuple[str, ...]:
+    """Return the untrusted tools that a result says it came from.
+
+    An author may have set its metadata to anything: `sources` may be a number of documents.
+    """
+    names = metadata_of(result).get("sources", ())
+    return tuple(map(cut_str, names)) if isinstance(names, (list, tuple)) else ()
 
 
 def has_sources(call: ToolCall) -> bool:

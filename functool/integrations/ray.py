@@ -93,7 +93,7 @@ def on_ray(
             raise DefinitionError(f"{name} must be a positive int, not {number!r}")
     if deps is not None and not (isinstance(deps, str) and all(deps.partition(":")[::2])):
         raise DefinitionError(f'deps must be "package.module:function", not {deps!r}')
-    if not isinstance(tools, (Tool, Toolset)):
+    if not isinstance(tools, (Tool, Toolset, tuple)):  # An iterator can be read only once.
         tools = list(tools.values() if isinstance(tools, Mapping) else tools)
     known = (
         tools

@@ -15,7 +15,7 @@ from functool import ApprovalRequest, Context, SchemaTool, Tool, ToolCall, ToolR
 from functool.approval import defaults_of
 from functool.call import metadata_of
 from functool.executors import in_thread
-from functool.guardrails.sources import has_sources
+from functool.guardrails.sources import has_sources, labels_on
 from functool.layers.journal_errors import NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
@@ -220,7 +220,7 @@ def stored_answer(entry: Entry, context: Context[Any]) -> ToolResult:
     if outcome.is_text:
         mark["value_is_text"] = True
     note(context, mark)
-    context.add_sources(outcome.result.metadata.get("sources", ()))
+    context.add_sources(labels_on(outcome.result))
     if outcome.error is not None:
         raise outcome.error
     return outcome.result

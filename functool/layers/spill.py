@@ -40,6 +40,7 @@ from functool import (
     ToolSettings,
 )
 from functool.executors import in_thread, inline
+from functool.guardrails.sources import labels_on
 from functool.layers.own_directory import own_directory, remove_directory
 from functool.layers.spill_reading import matcher, searched, shape, span, stored, within
 
@@ -157,9 +158,8 @@ class Spill:
             if sum(len(data) for data, _ in parts) <= self.limit:
                 return None
             owner = await self._owner_of(context)
-            sources = result.metadata.get("sources") or []
             try:
-                handle, kept = await in_thread(self._keep, parts, owner, [*sources])
+                handle, kept = await in_thread(self._keep, parts, owner, [*labels_on(result)])
             except OSError as error:
                 size = sum(len(data) for data, _ in parts)
                 raise GuardrailError(

@@ -262,6 +262,18 @@ def test_the_host_may_show_and_then_the_answer_is_labelled():
     assert result.metadata["sources"] == ["run_code", "mail"]
 
 
+@pytest.mark.parametrize("odd", [None, 3, "a page", {"url": 1}], ids=repr)
+def test_an_authors_own_sources_are_no_labels(odd):
+    """A tool may count its documents as `sources`: the program gets the value, and may show it."""
+
+    def ask() -> ToolResult:
+        return ToolResult.of("answer", metadata={"sources": odd})
+
+    result = run(code_mode(FunctionTool(ask)), "await ask()")
+
+    assert result.success and result.value["value"] == "answer"
+
+
 def test_made_up_values_are_refused():
     """A program cannot make a value up, forge a number, or name sources."""
     post = Post()

@@ -278,9 +278,10 @@ def test_a_tool_that_cannot_travel_is_refused(cluster):
 
 
 def test_the_same_kind_comes_back(cluster):
-    """A tool, a list and a toolset stay what they are."""
+    """A tool, a list, a tuple and a toolset stay what they are; an iterator gives a list."""
     assert isinstance(on_ray(ray_tools.add), FunctionTool)
     assert [tool.name for tool in on_ray([ray_tools.add])] == ["add"]
+    assert [type(on_ray(given)) for given in ([], (), iter(()))] == [list, tuple, list]
     assert on_ray(Toolset([ray_tools.add], max_concurrency=7)).max_concurrency == 7
 
 

@@ -453,6 +453,22 @@ def test_a_stored_result_keeps_the_labels_of_its_arguments(journal, fails):
     assert journal.calls()[0].result.metadata["sources"] == ["mail"]
 
 
+@pytest.mark.parametrize("odd", [None, 3, "a page", {"url": 1}], ids=repr)
+@pytest.mark.parametrize("keep", [None, lambda result: ToolResult.of("kept")])
+def test_an_authors_own_sources_are_no_labels(tmp_path, odd, keep):
+    """A tool may count its documents as `sources`: the answer is stored, and comes back."""
+
+    @FunctionTool
+    def ask() -> ToolResult:
+        return ToolResult.of("answer", metadata={"sources": odd})
+
+    tool = Journal(tmp_path / "j", keep=keep).once(ask, run="r")
+    first, again = call(tool), call(tool)
+
+    assert first.text == "answer" and again.metadata["journal"]["stored"]
+    assert again.success and again.text == ("kept" if keep else "answer")
+
+
 def test_keep_reduces_what_is_stored(tmp_path):
     """`keep` says what is stored; the first answer is whole, and failures are reduced as well."""
 

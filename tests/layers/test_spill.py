@@ -611,6 +611,16 @@ def test_the_tools_work_in_a_toolset():
     assert all(tool.settings.read_only for tool in tools.values())
 
 
+@pytest.mark.parametrize("odd", [None, 3, "a page", {"url": 1}], ids=repr)
+def test_an_authors_own_sources_are_no_labels(odd):
+    """A tool may count its documents as `sources`: a long result is kept aside all the same."""
+    spill, context = Spill(limit=200), Context()
+    given = ToolResult.of("x" * 1000, metadata={"sources": odd})
+    result, handle = spilled(given, spill, context)
+
+    assert result.success and "sources" not in read(spill, context, handle).metadata
+
+
 def test_an_error_that_shows_a_kept_result_keeps_its_labels():
     """The error for a wrong path names keys, and a stranger may have written them."""
     context, spill = Context(), Spill(limit=100)
