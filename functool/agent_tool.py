@@ -70,8 +70,9 @@ class AgentTool(Tool):
         **options: Any,
     ) -> None:
         try:
-            given = [func for func in (runner, thread, output_extractor) if func is not None]
-            callables(given, "runner, thread and output_extractor")
+            given = {"runner": runner, "thread": thread, "output_extractor": output_extractor}
+            for option, func in given.items():
+                callables([] if func is None else [func], option)
             if runner is None and isinstance(without_partials(agent), Tool):
                 remedy = "use WrapperTool(tool, ...), or give a runner"
                 raise DefinitionError(f"the agent is a tool: {remedy}")

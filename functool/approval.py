@@ -19,7 +19,7 @@ LONG = 65_536
 """The length, in characters, from which the JSON text of arguments counts as long."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Decision:
     """A person's answer to an `ApprovalRequest`. The model reads the `reason` of a refusal.
 

@@ -13,7 +13,7 @@ from pydantic_core import SchemaSerializer, core_schema
 from functool.content import CONTENT_TYPES, Content, TextContent
 from functool.errors import ToolError
 
-MAX_REPR = 4_000
+MAX_REPR = 4_000  # Characters that a model reads of the `str` of a value or an exception.
 _SCALARS = {str, int, float, bool, type(None), bytes}
 _CONTAINERS = (list, tuple, set, frozenset)
 _PLAIN = {int, float, bool}
@@ -75,7 +75,7 @@ class ToolFailure(_CauseSlot):
     if TYPE_CHECKING:
         cause: BaseException | None = None
     else:
-        cause: InitVar[BaseException | None] = None
+        cause: InitVar[Any] = None
 
         def __post_init__(self, cause):
             self.message = valid_text(self.message) or self.type or "ToolError"
@@ -115,6 +115,8 @@ class ToolResult(_ShownSlot):
 
         def __post_init__(self, _shown):
             self._shown = _shown
+            if not isinstance(self.output, (list, tuple)):
+                raise TypeError("output is a list of content: ToolResult.of(value) makes it")
 
     @property
     def is_error(self) -> bool:
@@ -175,11 +177,13 @@ class ToolResult(_ShownSlot):
         *,
         type: str = "ToolError",
         details: Mapping[str, Any] | None = None,
-        output: Iterable[Content] | None = None,
+        output: str | Content | Iterable[Content] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> ToolResult:
-        """Return a failed result. Its `text` is the message, without a prefix."""
+        """Return a failed result. Its `text` is the message, without a prefix, then any output."""
         failure = ToolFailure(type=type, message=message, details=details)
+        if isinstance(output, str | Content):  # A text is also iterable.
+            output = render(output)
         return cls(
             output=list(output or ()), error=failure, metadata={} if metadata is None else metadata
         )

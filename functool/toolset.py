@@ -51,6 +51,8 @@ class Toolset(Mapping[str, Tool]):
             raise DefinitionError(f"max_concurrency must be a positive int or None, not {limit!r}")
         if isinstance(tools, Tool):
             raise DefinitionError(f"a Toolset takes a list of tools: Toolset([{tools.name}])")
+        if not isinstance(tools, Iterable):
+            raise _no_tool(tools)
         self.max_concurrency = max_concurrency
         self._tools: dict[str, Tool] = {}
         for tool in tools.values() if isinstance(tools, Mapping) else tools:
@@ -238,8 +240,12 @@ def _no_tool(given: Any) -> DefinitionError:
         remedy = "it is a class, make a tool with it (a ToolModel's .tool() does)"
     elif isinstance(getattr(given, "__func__", None), Tool):  # Since Python 3.13.
         remedy = "write @FunctionTool above @classmethod"
-    else:
+    elif isinstance(given, Toolset):
+        remedy = "join toolsets with |, as in Toolset([...]) | other"
+    elif callable(given) or isinstance(given, str):
         remedy = "decorate it with @FunctionTool"
+    else:
+        remedy = "pass a list of tools"
     name = getattr(given, "__name__", type(given).__name__)
     return DefinitionError(f"a Toolset holds tools, not {name}: {remedy}")
 

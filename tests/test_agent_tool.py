@@ -76,15 +76,14 @@ KNOWN = (
     "known: agent, arg_name, description, input_guardrails, max_argument_bytes, name, on_error_func,"
     " output, output_extractor, output_guardrails, prompts, runner, settings, strict, thread, timeout"
 )
-CALLABLES = "runner, thread and output_extractor must hold callables"
 
 
 @pytest.mark.parametrize(
     ("agent", "options", "said"),
     [
-        ("a", {"runner": 5}, f"{CALLABLES}, not int"),
-        (echo, {"thread": "main"}, f"{CALLABLES}, not str"),
-        (echo, {"output_extractor": [len]}, f"{CALLABLES}, not list"),
+        ("a", {"runner": 5}, "runner takes callables, not int"),
+        (echo, {"thread": "main"}, "thread takes callables, not str"),
+        (echo, {"output_extractor": [len]}, "output_extractor takes callables, not list"),
         ("a", {}, "str has no run, ainvoke or invoke and cannot be called: give a runner"),
         (TOOL, {}, A_TOOL),
         (partial(TOOL), {}, A_TOOL),

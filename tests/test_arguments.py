@@ -23,6 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import (
     AfterValidator,
+    AliasChoices,
+    AliasPath,
     AwareDatetime,
     BaseModel,
     ConfigDict,
@@ -40,6 +42,7 @@ from functool import (
     FunctionTool,
     SchemaTool,
     ToolModel,
+    Tripwire,
     WrapperTool,
 )
 from functool.binding import functions
@@ -911,6 +914,24 @@ def test_a_mapping_that_raises_is_an_argument_error():
     assert result.error.type == "ArgumentError" and "secret" not in result.text
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_validator_may_stop_the_run(strict, caplog):
+    """A tripwire never becomes a result, whichever mode of pydantic asks the validator."""
+
+    def stop(value):
+        raise Tripwire("halt")
+
+    class Order(BaseModel):
+        count: Annotated[int, AfterValidator(stop)]
+
+    for kind, sent in ((Annotated[int, AfterValidator(stop)], 1), (Order, {"count": "1"})):
+        tool, got = tool_of(kind, strict=strict)
+        for arguments in ({"x": sent}, json.dumps({"x": sent})):
+            with pytest.raises(Tripwire, match="halt"):
+                call(tool, arguments)
+        assert got == [] and caplog.records == []
+
+
 def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
     """A text where a number belongs is read on a second look, and what crashes there says nothing of the value."""
 
@@ -1498,6 +1519,65 @@ def test_an_object_in_the_place_of_a_named_tuple_is_told_its_fields():
     assert "other" in call(search, {"price": [1], "other": {"low": 1}}).text
     for price in ({"low": 1}, [1], [1, 9]):
         assert call(search, {"price": price}).value == "1-9"
+
+
+class Grade(enum.IntEnum):
+    SMALL = 1
+
+
+class Spot(NamedTuple):
+    row: int
+    at: float = 0
+    rest: list[int] = []
+    step: Literal[1, 2] = 1
+    size: Grade = Grade.SMALL
+    flag: int | bool = 0
+    yes: Literal[1, True] = 1
+
+
+class ByName(BaseModel, populate_by_name=True):
+    row: int = Field(alias="Row")
+
+
+class SeveralNames(BaseModel):
+    row: int = Field(validation_alias=AliasChoices("Row", AliasPath("rows", 0)))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_bool_is_no_number_where_the_schema_does_not_show_the_value(strict):
+    """pydantic takes an object for a named tuple, a text for `Json`, and names that are no alias."""
+    number, choice = "expected an integer", "expected one of the choices"
+    for kind, sent, place, said in (
+        (Spot, {"row": True}, "x.row", number),
+        (Spot, {"row": 1, "at": False}, "x.at", "expected a number"),
+        (Spot, {"row": 1, "rest": [1, True]}, "x.rest[1]", number),
+        (Spot, {"row": 1, "step": True}, "x.step", choice),
+        (Spot, {"row": 1, "size": True}, "x.size", choice),
+        (list[Spot], [{"row": True}], "x[0].row", number),
+        (Spot | str, {"row": True}, "x.row", number),
+        (ByName, {"row": True}, "x.[key]", number),
+        (SeveralNames, {"rows": [True]}, "x.[key][0]", number),
+        (Json[list[int]], "[true]", "x", number),
+    ):
+        tool = tool_of(kind, strict=strict)[0]
+        for arguments in ({"x": sent}, json.dumps({"x": sent})):
+            text = call(tool, arguments).text
+            assert text.startswith(f"Invalid arguments. {place}: {said}"), text
+
+
+def test_what_is_a_number_stays_one_beside_unseen_bools():
+    """Texts and whole floats are still read as numbers, and a bool is one where the type has it."""
+    sent = {"row": "2", "at": 1, "rest": [3.0], "step": 2, "size": 1, "flag": True, "yes": True}
+    wanted = Spot(2, 1.0, [3], 2, Grade.SMALL, True, True)
+    for arguments in ({"x": sent}, {"x": [*sent.values()]}):
+        tool, got = tool_of(Spot)
+        assert call(tool, arguments).success
+        [found] = got
+        assert found == wanted
+        assert [*map(type, found)] == [*map(type, wanted)]
+    alias = TypeAliasType("alias", int)
+    for kind, numbers in ((tuple[alias, alias, Spot], [1, "2", [3]]), (ByName, {"row": "4"})):
+        assert call(tool_of(kind)[0], {"x": numbers}).success
 
 
 class Reading(BaseModel):

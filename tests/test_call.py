@@ -172,6 +172,8 @@ def test_failures():
     log = TextContent(text="log")
     assert ToolResult.failed("no", output=[log]).text == "no\nlog"
     assert ToolResult.failed("no", output=(log,)).output == [log]
+    assert ToolResult.failed("no", output=log).output == [log]
+    assert ToolResult.failed("no", output="log").output == [log]
     assert ToolResult.failed("").text == "ToolError"
 
 
@@ -236,6 +238,13 @@ def test_the_names_of_parameters_travel_with_a_schema_and_are_not_shown():
         assert twin.names == {"a": "b", "b": "a"}
         assert twin.arguments == {"b": {"type": "string"}, "a": {}, "c": True}
     assert "names" not in repr(schema) and "names" not in dataclasses.asdict(schema)
+
+
+@pytest.mark.parametrize("output", ["text", None, TextContent(text="x")])
+def test_an_output_is_a_list(output):
+    """A text in place of a list fails where the result is made, not where a host reads it."""
+    with pytest.raises(TypeError, match=r"^output is a list of content: ToolResult.of\(value\)"):
+        ToolResult(output=output)
 
 
 def test_defaults_are_not_shared():

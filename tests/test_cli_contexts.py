@@ -71,6 +71,24 @@ async def bare():
     yield Context("bare")
 
 
+class Shop:
+    """What a context holds and a tool looks at."""
+
+
+@FunctionTool
+def is_shop(context: Context) -> bool:
+    """Tell whether the dependencies are of this file's class."""
+    return isinstance(context.deps, Shop)
+
+
+def shop():
+    return Context(Shop())
+
+
+def wanting(request):
+    return Context(request)
+
+
 instance = Context("instance")
 number = 3
 
@@ -108,13 +126,34 @@ def test_a_context_of_every_kind(folder, name):
     [
         ("deps_kit.py:number", "gave a int", 2),
         ("deps_kit.py:bare", "asynccontextmanager", 2),
-        ("deps_kit.py:nothing", "has no 'nothing'", 1),
+        ("deps_kit.py:nothing", "deps_kit has no 'nothing'", 1),
+        ("deps_kit.py:plane", "has no 'plane'; did you mean 'plain'?", 1),
+        ("deps_kit.py:wanting", "wanting is called without arguments: missing a required", 2),
         ("deps_kit.py", "write FILE:NAME", 1),
     ],
 )
 def test_what_is_no_context(folder, name, said, code):
     """Anything else is an error that says what to do."""
     assert said in run("call", "--context", name, "deps_kit.py", "count", code=code).stderr
+
+
+def test_a_context_of_the_tools_own_file(folder):
+    """The file is read once: the context holds what its tools know."""
+    result = run("call", "--context", "deps_kit.py:shop", "deps_kit.py", "is_shop")
+
+    assert result.stdout == "true\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["deps_kit.py", "count", "--context", "x"], "Write --context before the target."),
+        (["deps_kit.py:count", "--n", "2"], "name the tool before its options: count"),
+    ],
+)
+def test_an_order_of_words_that_call_does_not_take(folder, words, said):
+    """The error for options in the wrong place says where they go."""
+    assert said in run("call", *words, code=2).stderr
 
 
 def test_check_sees_what_the_context_enables(folder):

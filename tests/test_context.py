@@ -40,6 +40,12 @@ def test_a_context_holds_what_it_was_given():
     assert (context.call, context.schema, empty.deps, empty.metadata) == (None, None, None, {})
 
 
+def test_an_approver_is_a_function():
+    """True is no approver: a context that would fail at each approval is not made."""
+    with pytest.raises(TypeError, match="^approver must be a callable, not bool$"):
+        Context(approver=True)
+
+
 def test_inside_a_call_the_context_knows_it():
     """`call` is the canonical one being run and `schema` its tool's; outside they stay None."""
 
@@ -589,10 +595,11 @@ def test_views_share_grants():
     assert view.grants() == []
 
 
-def test_only_a_grant_can_be_granted():
+@pytest.mark.parametrize("change", [Context.grant, Context.revoke])
+def test_only_a_grant_can_be_granted_or_revoked(change):
     """Its JSON is read first."""
     with pytest.raises(TypeError, match="^expected a Grant, not str$"):
-        Context().grant(granted()[1].to_json())
+        change(Context(), granted()[1].to_json())
 
 
 @pytest.mark.parametrize("answer", ["approve", "deny"])
@@ -713,6 +720,17 @@ async def test_a_view_with_a_listener_of_its_own():
     assert mine.kinds == ["mine"]
     assert everything.kinds == ["mine", "other"]
     assert base.state == {"n": 1}
+
+
+def test_a_view_replaces_only_what_a_context_has():
+    """A misspelt name would leave the attribute as it was, such as an approver that agrees to everything."""
+
+    class Mine(Context):
+        user = "nobody"
+
+    with pytest.raises(TypeError, match="^Context has no attribute 'aprover' to replace$"):
+        Context().view(deps=1, aprover=None)
+    assert Mine().view(user="ada", deps=1).user == "ada"
 
 
 def test_a_layer_notes_metadata_whoever_answers():

@@ -47,7 +47,7 @@ from pydantic_core import PydanticCustomError, SchemaValidator, ValidationError
 from typing_extensions import TypeAliasType, TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool, ToolCall
-from functool.schema.admits import admits_null, kinds_of, takes_only_containers
+from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.hints import Unresolved
 from functool.schema.json_schema import Names
 from functool.schema.plain import PlainJsonSchema
@@ -402,9 +402,9 @@ ROOT = {"$defs": DEFINITIONS}
     ],
     ids=str,
 )
-def test_admits_null(schema, admits):
+def test_whether_a_schema_admits_null(schema, admits):
     """Whether null fits a JSON Schema."""
-    assert admits_null(schema, ROOT) is admits
+    assert ("null" in types_allowed(schema, ROOT, {})) is admits
 
 
 @pytest.mark.parametrize(
@@ -426,9 +426,9 @@ def test_admits_null(schema, admits):
     ],
     ids=str,
 )
-def test_takes_only_containers(schema, only):
+def test_whether_a_schema_takes_only_containers(schema, only):
     """Whether a schema takes a list or an object and no string."""
-    assert takes_only_containers(schema, ROOT) is only
+    assert only_containers(types_allowed(schema, ROOT, {})) is only
 
 
 def test_definitions_that_refer_to_one_another_many_times_are_read_once():
@@ -438,8 +438,7 @@ def test_definitions_that_refer_to_one_another_many_times_are_read_once():
     }
     root = {"$defs": {**defs, "D7": {"type": "array"}}}
 
-    assert not admits_null({"$ref": "#/$defs/D0"}, root)
-    assert takes_only_containers({"$ref": "#/$defs/D0"}, root)
+    assert types_allowed({"$ref": "#/$defs/D0"}, root, {}) == {"array"}
 
 
 @pytest.mark.parametrize(
@@ -770,6 +769,7 @@ KEYS = [
     (Annotated[str, Field(pattern="^a")], ["ab"], ["b"]),
     (Annotated[int, Field(ge=3)], ["3"], ["x"]),
     (Colour, ["red", "2"], ["RED"]),
+    (Literal[Colour.BLUE, "x"], ["2", "x"], ["red"]),
 ]
 
 

@@ -12,7 +12,7 @@ import weakref
 from dataclasses import replace
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from functool import (
     AgentTool,
@@ -36,7 +36,7 @@ from functool import (
     WrapperTool,
     hide_errors,
 )
-from functool.guardrails import redact, require_approval, truncate
+from functool.guardrails import budget, redact, require_approval, truncate, trusted_only
 from tests.support import call, did, refuses
 
 PRICE = {"price": {"amount": 1}}
@@ -244,6 +244,28 @@ def test_shown_as_spares_the_value_from_its_own_guardrail_only():
     assert "secret" not in json.dumps(result.value) and result.structured != {"secret": 1}
 
 
+def test_a_guardrail_that_changes_the_output_in_place_changes_the_value_too():
+    """Code, and what hosts send as structured output, never holds what the model may not read."""
+
+    def new_parts(result, context):
+        result.output[:] = [TextContent(text="clean")]
+
+    def new_texts(result, context):
+        for part in result.output:
+            part.text = "clean"
+        return result
+
+    for change in (new_parts, new_texts):
+        for before in ([], [lambda result, context: result.shown_as("a secret")]):
+            tool = FunctionTool(lambda: "a secret", name="t", output_guardrails=[*before, change])
+            result = call(tool)
+            assert (result.text, result.value, result.structured) == ("clean", "clean", "clean")
+    tool = FunctionTool(
+        lambda: {"a": 1}, name="t", output_guardrails=[lambda result, context: None]
+    )
+    assert call(tool).value == {"a": 1}
+
+
 def test_shown_as_takes_text_content_and_lists_of_them():
     """What is shown is rendered by the rule of `ToolResult.of`."""
     part = TextContent(text="t")
@@ -267,6 +289,16 @@ def test_a_failure_keeps_its_cause_for_code_and_logs_only():
     with pytest.raises(ToolError, match="^m$") as raised:
         ToolResult(error=failure).unwrap()
     assert raised.value.__cause__ is cause
+
+
+def test_pydantic_writes_a_result_without_its_cause():
+    """A result may stand in a model of the host: pydantic could not describe the exception's type."""
+    failure = ToolFailure(type="KeyError", message="m", cause=KeyError("secret"))
+    results = TypeAdapter(ToolResult)
+
+    for result in (ToolResult(error=failure), ToolResult.of({"n": 1})):
+        written = results.dump_json(result)
+        assert b"secret" not in written and results.validate_json(written) == result
 
 
 def test_an_exception_that_nobody_answered_is_logged_with_its_traceback(caplog):
@@ -417,6 +449,20 @@ def test_a_call_is_made_by_name():
             "the call and the context",
         ),
         (lambda: FunctionTool(buy.func, output_guardrails=[truncate]), r"call it: truncate"),
+        # These could be called with a call and a context, and would then fail at each call.
+        (lambda: FunctionTool(buy.func, input_guardrails=[budget]), r"call it: budget"),
+        (lambda: FunctionTool(buy.func, input_guardrails=[trusted_only]), r"call it: trusted_only"),
+        (
+            lambda: FunctionTool(buy.func, input_guardrails=[truncate(9)]),
+            "^buy .*: input_guardrails: truncate cannot .* put it into output_guardrails$",
+        ),
+        (
+            lambda: FunctionTool(buy.func, output_guardrails=[require_approval()]),
+            "^buy .*: output_guardrails: require_approval .* put it into input_guardrails$",
+        ),
+        (lambda: FunctionTool(buy.func).around(require_approval()), "it has to take the call and"),
+        (lambda: require_approval(True), "when takes callables, not bool"),
+        (lambda: require_approval(lambda call: True), "when: .* the call and the context$"),
         (lambda: FunctionTool(Price), "it is a class"),
         (lambda: Toolset(buy), r"Toolset\(\[buy\]\)"),
     ],

@@ -594,11 +594,11 @@ def test_add_guardrails_append():
 def test_what_is_added_has_to_be_callable():
     """What is added later is looked at like what is given at definition, and the message says which list it was."""
     tool = Echo()
-    with pytest.raises(DefinitionError, match="^input_guardrails must hold callables, not int"):
+    with pytest.raises(DefinitionError, match="^input_guardrails takes callables, not int"):
         tool.add_input_guardrails([3])
     with pytest.raises(DefinitionError, match="^output_guardrails must be a list of callables"):
         tool.add_output_guardrails(print)
-    with pytest.raises(DefinitionError, match="^on_error_func must hold callables, not str"):
+    with pytest.raises(DefinitionError, match="^on_error_func takes callables, not str"):
         tool.add_on_error_func("x")
 
 

@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from functool.binding.json_text import linear_pattern
-from functool.schema.shapes import TooMuchWork
+from functool.schema.shapes import CountingMemo
 
 MAX_STEPS = 100_000
 """How many steps one check may take, roughly one for each keyword: about half a second of work."""
@@ -43,8 +43,9 @@ _CLASS = 40
 _MOST_KEPT = 4_000
 """The longest pattern, classes counted so, that stays compiled. That takes about a megabyte."""
 
-_steps_left: ContextVar[list[int]] = ContextVar("functool.schema_steps")
-_searches: ContextVar[dict[str, Any]] = ContextVar("functool.schema_searches")
+_work: ContextVar[CountingMemo] = ContextVar("functool.schema_work")
+"""The steps that are left to the checks of one value, and the patterns that they have compiled."""
+
 _asks_evaluated: ContextVar[bool] = ContextVar("functool.schema_asks_evaluated", default=False)
 
 
@@ -55,12 +56,11 @@ def bounded_work() -> Iterator[None]:
     Raises:
         TooMuchWork: The checks took more than `MAX_STEPS` together.
     """
-    token, searches = _steps_left.set([MAX_STEPS]), _searches.set({})
+    token = _work.set(CountingMemo(MAX_STEPS))
     try:
         yield
     finally:
-        _steps_left.reset(token)
-        _searches.reset(searches)
+        _work.reset(token)
 
 
 def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +73,7 @@ def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
             more *= each
         if members:
             more += _count(wanted, word in ("enum", "const")) // members
-        _spend(steps + more)
+        _work.get().spend(steps + more)
         # A reference leads to where more is evaluated; jsonschema follows it.
         if _asks_evaluated.get() and not word.endswith("ef"):
             return _evaluated(word, validator, wanted, instance, schema)
@@ -89,7 +89,7 @@ def _counted(errors: Any) -> Iterator[Any]:
     """
     for error in errors or ():
         if error.message:
-            _spend(4 + len(error.message) // 200)
+            _work.get().spend(4 + len(error.message) // 200)
             error.message, error.args = "", ()
         yield error
 
@@ -101,13 +101,6 @@ def _count(wanted: Any, deep: bool) -> int:
     inner = wanted.values() if isinstance(wanted, dict) else wanted
     nested = [item for item in inner if deep and isinstance(item, (list, dict))]
     return len(wanted) + sum(_count(item, True) for item in nested)
-
-
-def _spend(steps: int) -> None:
-    left = _steps_left.get()
-    left[0] -= steps
-    if left[0] < 0:
-        raise TooMuchWork
 
 
 def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
@@ -164,7 +157,7 @@ def _undeclared(validator: Any, instance: Any, schema: Any) -> Iterator[str]:
     """Yield the names that neither `properties` nor `patternProperties` know."""
     known = schema.get("properties") or ()
     patterns = schema.get("patternProperties") or ()
-    _spend(len(instance) * len(patterns) // 4)
+    _work.get().spend(len(instance) * len(patterns) // 4)
     for name in instance:
         if name not in known and not any(matches(source, name) for source in patterns):
             yield name
@@ -185,7 +178,7 @@ def _has_repeats(items: list[Any]) -> bool:
     Their texts are compared. A stranger can choose numbers that have the same hash, but no texts.
     """
     text = json.dumps(items)
-    _spend(len(text) // 100)
+    _work.get().spend(len(text) // 100)
     texts = [json.dumps(item, sort_keys=True) for item in json.loads(text, parse_float=_number)]
     return len({*texts}) < len(texts)
 
@@ -201,8 +194,8 @@ def matches(pattern: str, text: str) -> bool | None:
     Use it inside `bounded_work`.
     """
     # The time grows with the length of the text times that of the pattern, repetitions expanded.
-    _spend(_length(pattern) * (100 + len(text)) // 500)
-    known = _searches.get()  # A list of texts may ask for one pattern a thousand times.
+    _work.get().spend(_length(pattern) * (100 + len(text)) // 500)
+    known = _work.get()  # A list of texts may ask for one pattern a thousand times.
     if pattern not in known:
         large = _length(pattern, _CLASS) > _MOST_KEPT
         known[pattern] = _compiled.__wrapped__(pattern) if large else _compiled(pattern)
@@ -212,7 +205,7 @@ def matches(pattern: str, text: str) -> bool | None:
 
 @lru_cache(maxsize=128)
 def _compiled(pattern: str) -> Callable[[str], bool] | None:
-    _spend(_length(pattern, _CLASS) // 2)
+    _work.get().spend(_length(pattern, _CLASS) // 2)
     return linear_pattern.__wrapped__(pattern)
 
 
@@ -267,7 +260,7 @@ def _validator_class() -> Any:
 
     def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         for source, part in wanted.items() if isinstance(instance, dict) else ():
-            _spend(len(instance) // 4)
+            _work.get().spend(len(instance) // 4)
             for name, value in instance.items():
                 if matches(source, name):
                     yield from validator.descend(value, part, path=name, schema_path=source)
@@ -296,10 +289,10 @@ def _validator_class() -> Any:
     def stays(self: Any, **changes: Any) -> Any:
         schema = changes.get("schema", self.schema)
         if not isinstance(schema, dict):
-            _spend(2)
+            _work.get().spend(2)
         else:
             # Each keyword is looked at, also one that nobody knows. Without another it is a step.
-            _spend(len(schema) // 8 + checks.keys().isdisjoint(schema))
+            _work.get().spend(len(schema) // 8 + checks.keys().isdisjoint(schema))
             # A `$schema` would choose another class: without the budget, and with patterns on `re`.
             changes["schema"] = {name: part for name, part in schema.items() if name != "$schema"}
         return evolve(self, **changes)

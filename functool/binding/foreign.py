@@ -14,7 +14,7 @@ from functool.binding.engine import bounded_work, validator_of
 from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
 from functool.binding.problems import PAIRS, path_text, repeated_key, unknown_name
 from functool.errors import ArgumentError
-from functool.schema.admits import Known, admits_null, takes_only_containers
+from functool.schema.admits import Known, only_containers, types_allowed
 from functool.schema.json_schema import UNSET, property_names
 from functool.schema.shapes import TooMuchWork, default_of
 
@@ -56,10 +56,9 @@ class SchemaBinder:
         self._strict = codec is not None
         required, parts = schema.get("required") or (), (schema.get("properties") or {}).items()
         known: Known = {}
-        self._droppable = [
-            name for name, p in parts if name not in required and not admits_null(p, schema, known)
-        ]
-        self._lists = [name for name, p in parts if takes_only_containers(p, schema, known)]
+        types = {name: types_allowed(part, schema, known) for name, part in parts}
+        self._droppable = [n for n, k in types.items() if n not in required and "null" not in k]
+        self._lists = [name for name, kinds in types.items() if only_containers(kinds)]
         self._defaults = {n: default_of(p) for n, p in parts if default_of(p) not in (UNSET, None)}
 
     def values(self, arguments: Arguments) -> dict[str, Any]:

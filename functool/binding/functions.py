@@ -19,7 +19,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pydantic_core import ValidationError, core_schema, from_json, to_json
+from pydantic_core import ValidationError, from_json, to_json
 
 from functool.approval import LONG, same_json, without_gc
 from functool.binding.json_text import (
@@ -27,7 +27,6 @@ from functool.binding.json_text import (
     as_text,
     decoded,
     drop_nulls,
-    has_escaped_name,
     may_repeat,
     not_finite,
     parsed,
@@ -36,7 +35,8 @@ from functool.binding.json_text import (
 )
 from functool.binding.problems import path_text, problems_of, unknown_name
 from functool.errors import ArgumentError
-from functool.schema.admits import find_bool_for_number, kinds_of, takes_only_containers
+from functool.executors import failure_or_raise
+from functool.schema.admits import find_bool_for_number, kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
 from functool.schema.readings import ReadTooOften, bounded
@@ -86,7 +86,7 @@ class FunctionBinder:
         self._parts, self._root = parts, parts.root
         self._limit = limit
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
-        self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
+        self._droppable = [p.wire for p in parts.parameters if p.null_is_default]
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         taken = {*parts.hidden, *parts.fixed, *self._renamed.values()}
         self._reserved = taken if parts.rest else set()
@@ -106,9 +106,10 @@ class FunctionBinder:
         self._unbounded = self._nests or "number" in kinds
         # Arguments are flat if no value holds an object. Then each argument has one colon, and
         # counting colons finds unknown arguments faster than pydantic's "forbid".
-        self._flat = not (kinds & _NESTING or parts.rest)
+        has_definitions = parts.core["type"] == "definitions"
+        self._flat = not (kinds & _NESTING or has_definitions or parts.rest)
         if self._flat and self._decode is None:
-            self._validate = self._validator("ignore")
+            self._validate = self._validator(ignores_unknown=True)
         else:  # A recursive type is checked without naming all problems of its unions.
             self._validate = self._validate_large if self._recursive else self._validate_closed
 
@@ -219,7 +220,7 @@ class FunctionBinder:
         Raises:
             ArgumentError: A name is repeated.
         """
-        if has_escaped_name(text) or not self._quoted or may_repeat(text, self._quoted):
+        if not self._quoted or may_repeat(text, self._quoted):
             decoded(text)
         if self._flat:
             try:
@@ -254,24 +255,18 @@ class FunctionBinder:
 
     @_computed_once
     def _validate_closed(self) -> Any:
-        return self._validator("allow" if self._parts.rest else "forbid")
+        return self._validator()
 
     @_computed_once
     def _validate_large(self) -> Any:
         """The validator for long text. It stops at the first problem of each list and dict."""
-        return self._validator("allow" if self._parts.rest else "forbid", first_only=True)
+        return self._validator(first_only=True)
 
-    def _validator(self, extra: str, *, first_only: bool = False) -> Any:
-        """Compile the core schema. Parameters with a default also accept null."""
+    def _validator(self, *, first_only: bool = False, ignores_unknown: bool = False) -> Any:
         core = failing_fast(self._parts.core) if first_only else self._parts.core
-        root = core["schema"] if core["type"] == "definitions" else core
-        fields = {**root["fields"]}
-        for wire in self._droppable:
-            inner = core_schema.nullable_schema(fields[wire]["schema"])
-            fields[wire] = {**fields[wire], "schema": inner}
-        root = {**root, "fields": fields, "extra_behavior": extra}
-        new_core: Any = {**core, "schema": root} if core["type"] == "definitions" else root
-        made = compiled(new_core, {"allow_inf_nan": False}, brief=first_only).validate_json
+        if ignores_unknown:
+            core = {**core, "extra_behavior": "ignore"}
+        made = compiled(core, brief=first_only).validate_json
         if not self._recursive:
             return bounded(made, lambda text: 0) if self._compiles else made
         if first_only:
@@ -290,7 +285,8 @@ class FunctionBinder:
     def _containers(self) -> list[str]:
         """The parameters that accept a list or an object, but no string."""
         properties = self._root["properties"].items()
-        return [wire for wire, part in properties if takes_only_containers(part, self._root)]
+        types = ((wire, types_allowed(part, self._root, {})) for wire, part in properties)
+        return [wire for wire, kinds in types if only_containers(kinds)]
 
     @_computed_once
     def _defaults(self) -> list[tuple[str, Any]]:
@@ -330,7 +326,12 @@ class FunctionBinder:
 
 
 def validator_failed(error: Exception) -> ArgumentError:
-    """Log an exception of an author's validator, and return the error for the model."""
+    """Log an exception of an author's validator, and return the error for the model.
+
+    Raises:
+        Tripwire: The validator stopped the run.
+    """
+    failure_or_raise(error)
     if isinstance(error, ReadTooOften):
         reason = "several members of a recursive union fit at each level"
         return ArgumentError(f"there are too many ways to read the arguments: {reason}")

@@ -187,9 +187,14 @@ def call(
         ]
         from_json = any(word == "--json" or word.startswith("--json=") for word in given)
         command = command_of(_pick(toolset, tool), lambda *chosen: chosen, from_json=from_json)
-        chosen = command.main(
-            given, prog_name=f"functool call {target} {tool}", standalone_mode=False
-        )
+        try:
+            chosen = command.main(
+                given, prog_name=f"functool call {target} {tool}", standalone_mode=False
+            )
+        except click.NoSuchOption as error:
+            if error.option_name in ("--context", "--header", "--save"):
+                error.message += f" Write {error.option_name} before the target."
+            raise
         if not isinstance(chosen, tuple):
             return
         async with opened_context(context) as ready:
@@ -387,6 +392,8 @@ def _with_toolset(
 def _pick(toolset: Toolset, name: str) -> Tool:
     from functool import UnknownToolError
 
+    if name.startswith("-") and name not in toolset:
+        raise click.UsageError(f"name the tool before its options: {', '.join(toolset)}")
     if name not in toolset:
         raise UnknownToolError(name, list(toolset))
     return toolset[name]

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, redirect_stdout
+from contextlib import AsyncExitStack, asynccontextmanager, redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,6 +51,13 @@ async def opened_context(name: str | None) -> AsyncIterator[Context[Any] | None]
 async def _opened(name: str) -> AsyncIterator[Context[Any]]:
     made: Any = object_of(name)
     if callable(made):
+        # A callable without a readable signature is a ValueError.
+        with suppress(ValueError):
+            try:
+                inspect.signature(made).bind()
+            except TypeError as error:
+                wrong = f"--context {name} is called without arguments: {error}"
+                raise click.UsageError(wrong) from None
         made = made()
     if hasattr(made, "__aenter__"):
         async with made as context:

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, redirect_stdout
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,7 +145,12 @@ def object_of(target: str) -> Any:
     place, sign, name = target.rpartition(":")
     if not sign:
         raise click.ClickException(f"{target} names no object: write FILE:NAME")
-    return _named(_module(place), name)
+    module = _module(place)
+    if not hasattr(module, name):
+        close = get_close_matches(name, vars(module), 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise click.ClickException(f"{module.__name__} has no {name!r}{hint}")
+    return getattr(module, name)
 
 
 def _module(place: str) -> ModuleType:
@@ -186,12 +192,22 @@ def _imported(path: Path) -> ModuleType:
         if found is not None and Path(found.__file__ or "").resolve() == path.resolve():
             return found
     # Use the file's own name, so that other processes can import what they unpickle. Do not use the
-    # name of a module that is loaded already.
-    name = path.stem if path.stem not in sys.modules else f"_{path.stem}"
+    # name of another module that is loaded already.
+    for name in (path.stem, f"_{path.stem}"):
+        known = sys.modules.get(name)
+        if known is None:
+            break
+        # The tools of a file and its context share the file's classes and global variables.
+        if Path(getattr(known, "__file__", None) or "").resolve() == path.resolve():
+            return known
     spec = spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:  # What was read in part must not be found as the whole.
+        del sys.modules[name]
+        raise
     return module
 
 

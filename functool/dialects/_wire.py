@@ -62,12 +62,12 @@ def some(tools: Tools) -> list[Tool]:
     """
     if isinstance(tools, Tool):
         return [tools]
-    if not isinstance(tools, Iterable):
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
         raise mismatch("a tool, an iterable of tools or a Toolset", tools)
     found: list[Any] = list(tools.values() if isinstance(tools, Mapping) else tools)
     for tool in found:
-        if not isinstance(tool, Tool):
-            raise mismatch("a tool, an iterable of tools or a Toolset", tool)
+        if not isinstance(tool, Tool):  # As in `losses(toolset)` or `losses(*toolset)`.
+            raise mismatch("a tool here (those of a Toolset are *tools.values())", tool)
     return found
 
 
@@ -177,8 +177,8 @@ def over(what: str, count: int, limit: int) -> list[str]:
 class Size:
     """How large a schema is.
 
-    `depth` counts objects and arrays inside each other, `characters` those of names and of enum
-    values.
+    `depth` counts objects and arrays inside each other. `characters` are those of names and of enum
+    values. `longest_enum` is the number of characters of one enum of more than 250 values.
     """
 
     properties: int = 0
@@ -211,7 +211,7 @@ def _measure(node: Mapping[str, Any], found: Size) -> None:
     texts = [len(value) if isinstance(value, str) else len(str(value)) for value in values]
     found.enum_values += len(choices)
     found.characters += sum(len(str(name)) for name in properties) + sum(texts)
-    if len(values) > 250:
+    if len(values) > 250:  # OpenAI limits the characters of an enum only if it is this long.
         found.longest_enum = max(found.longest_enum, sum(texts))
 
 

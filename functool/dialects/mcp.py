@@ -13,8 +13,18 @@ from urllib.parse import quote
 
 from pydantic_core import from_json, to_json
 
-from functool import Content, FileContent, ImageContent, TextContent, Tool, ToolCall, ToolResult
+from functool import (
+    Content,
+    FileContent,
+    ImageContent,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolResult,
+    WrapperTool,
+)
 from functool.dialects._wire import (
+    Build,
     Deferred,
     Tools,
     base64_of,
@@ -43,9 +53,10 @@ def definition(tool: Tool, protocol: str = LATEST) -> dict[str, Any]:
 
     Before 2026-07-28 an output schema that is no object's is wrapped as `{"result": ...}`. The
     server in `functool.integrations.mcp` wraps it in every revision, because many clients of the
-    latest one refuse a structured answer that is no object.
+    latest one refuse a structured answer that is no object. No output schema is written if an
+    output guardrail has `shows = True`: results have no structured content then.
     """
-    return fresh(tool, _latest if protocol >= LATEST else _older)
+    return fresh(tool, _build(tool, protocol))
 
 
 def definitions(
@@ -58,10 +69,8 @@ def definitions(
 def losses(*tools: Tool, protocol: str = LATEST, deferred: Deferred = ()) -> list[str]:
     """Return what some clients refuse of these tools."""
     tools = (*with_deferred(tools, deferred),)
-    return [
-        *undeferred(deferred),
-        *[*told(tools, _latest if protocol >= LATEST else _older), *twice(tools)],
-    ]
+    lost = [loss for tool in tools for loss in told([tool], _build(tool, protocol))]
+    return [*undeferred(deferred), *lost, *twice(tools)]
 
 
 def calls(message: Any) -> list[ToolCall]:
@@ -97,7 +106,7 @@ def result(
         "content": [_block(part) for part in contents(result)],
         "isError": result.is_error,
     }
-    output = None if tool is None else tool.schema.output
+    output = None if tool is None or shows_another(tool) else tool.schema.output
     found = {} if result.structured is None and output is None else _structured(result)
     if not found:
         return answer
@@ -106,6 +115,16 @@ def result(
         wrapped = output is not None and output.get("type") != "object"
         value = found if wrapped or not isinstance(value, dict) else value
     return {**answer, "structuredContent": value}
+
+
+def shows_another(tool: Tool) -> bool:
+    """Whether an output guardrail, of the tool or one that it wraps, shows the model another text.
+
+    Such a guardrail has `shows = True`. What is sent may not fit the tool's output schema then.
+    """
+    if any(getattr(guardrail, "shows", False) for guardrail in tool.output_guardrails):
+        return True
+    return isinstance(tool, WrapperTool) and shows_another(tool.tool)
 
 
 def plain(value: Any) -> Any:
@@ -134,12 +153,34 @@ def _structured(result: ToolResult) -> dict[str, Any]:
         return {}
 
 
+def _build(tool: Tool, protocol: str) -> Build:
+    """Return the function that makes the definition. Definitions are cached by it."""
+    shown = isinstance(tool, Tool) and shows_another(tool)
+    if protocol >= LATEST:
+        return _latest_shown if shown else _latest
+    return _older_shown if shown else _older
+
+
 def _latest(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     return _definition(tool, tool.schema.output)
 
 
+def _latest_shown(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    return _definition(tool, None)
+
+
 def _older(tool: Tool) -> tuple[dict[str, Any], list[str]]:
-    output, lost = tool.schema.output, []
+    return _older_definition(tool, tool.schema.output)
+
+
+def _older_shown(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    return _older_definition(tool, None)
+
+
+def _older_definition(
+    tool: Tool, output: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], list[str]]:
+    lost = []
     if output is not None and output.get("type") != "object":
         rest = {key: value for key, value in output.items() if key != "$defs"}
         defs = {"$defs": output["$defs"]} if "$defs" in output else {}

@@ -12,7 +12,7 @@ from functool.content import TextContent
 from functool.context import Context
 from functool.errors import ApprovalRequired, GuardrailError
 from functool.executors import inline
-from functool.guardrails.asking import InputGuardrail
+from functool.guardrails.asking import InputGuardrail, callables
 
 _SHOWN = 200
 """How many characters of an edited argument the model gets to read."""
@@ -25,14 +25,20 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
     the approver of the context. If there is none of them, the result is an error of type
     `ApprovalRequired`, which holds the request. If the person edits the arguments, the edited call
     is validated and passes all input guardrails before it runs. Put this guardrail
-    after those that change arguments: the request shows the arguments as these have left them.
+    after those that change arguments: the request shows the arguments as these have left them. If a
+    guardrail behind it changes them, the call is refused, as nobody has approved what would run.
 
     Args:
         when: `when(call, context) -> bool`, sync or async, returns whether a call needs approval;
             by default every call does.
+
+    Raises:
+        DefinitionError: `when` cannot be called with a call and a context.
     """
+    callables([] if when is None else [when], "when", ("call", "context"))
 
     async def require_approval(call: ToolCall, context: Context[Any]) -> ToolCall | None:
+        # After a person's edit, all guardrails are asked again. Then there is a decision already.
         before = context.decision or {}
         edited = before.get("arguments")
         if edited is None and when is not None and not await inline(when, call, context):

@@ -41,7 +41,11 @@ Generic, so that a host can use one guardrail on message types of its own.
 Record: TypeAlias = list[dict[str, str]]
 """What guardrails did with a call or its result, as `result.metadata["guardrails"]` shows it."""
 
+IN_PLACE = "in place; return a new call instead: dataclasses.replace(call, arguments={...})"
+AFTER_APPROVAL = "after a person had approved them; put require_approval behind it"
+
 logger: logging.Logger = logging.getLogger("functool")
+_LISTS = {"call": "input_guardrails", "result": "output_guardrails"}
 
 
 def name_of(guardrail: Any) -> str:
@@ -101,13 +105,13 @@ def _refuse(
     raise GuardrailError(message, stage=stage, guardrail=name) from error
 
 
-def refuse_changed(guardrail: Any, record: Record) -> NoReturn:
-    """Refuse a call whose arguments a guardrail, or an approver, changed in place.
+def refuse_changed(guardrail: Any, record: Record, how: str = IN_PLACE) -> NoReturn:
+    """Refuse a call whose arguments a guardrail changed in place, or after their approval.
 
-    The body would not see such a change, so it would not run what the guardrails have checked.
+    The body would not see a change in place, so it would not run what the guardrails have checked.
+    After an approval, it would run what nobody has approved.
     """
-    remedy = "return a new call instead: dataclasses.replace(call, arguments={...})"
-    error = TypeError(f"{name_of(guardrail)} changed the arguments of the call in place; {remedy}")
+    error = TypeError(f"{name_of(guardrail)} changed the arguments of the call {how}")
     _refuse(error, guardrail, "input", record, f"The call was refused: {error}.")
 
 
@@ -142,21 +146,34 @@ def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]
     found = list(items)
     for item in found:
         if not callable(item):
-            raise DefinitionError(f"{option} must hold callables, not {type(item).__name__}")
-        if not takes:
-            continue
-        try:
-            inspect.signature(item).bind(*takes)
-        except ValueError:  # A callable without a readable signature.
-            continue
-        except TypeError as error:
-            name = name_of(item)
-            is_ours = inspect.isfunction(item) and item.__module__.startswith("functool.guardrails")
-            wanted = f"it has to take the {' and the '.join(takes)}"
-            remedy = f"call it: {name}(...)" if is_ours else wanted
-            wrong = f"{option}: {name} cannot be used as it is ({error}); {remedy}"
-            raise DefinitionError(wrong) from None
+            raise DefinitionError(f"{option} takes callables, not {type(item).__name__}")
+        if takes:
+            _check_parameters(item, option, takes)
     return found
+
+
+def _check_parameters(item: Any, option: str, takes: tuple[str, ...]) -> None:
+    """Raise a DefinitionError if a callable cannot take these arguments.
+
+    What a built-in guardrail checks is its first parameter. If that is another one, the guardrail
+    is in the wrong list, or the function that makes it was not called.
+    """
+    name = name_of(item)
+    # A function that an author wraps around a guardrail may have its `__module__`.
+    home = item.__globals__["__name__"] if inspect.isfunction(item) else ""
+    if home.startswith("functool.guardrails."):
+        first = item.__code__.co_varnames[0]
+        remedy = f"put it into {_LISTS[first]}" if first in _LISTS else f"call it: {name}(...)"
+        if first != takes[0]:
+            raise DefinitionError(f"{option}: {name} cannot be used as it is; {remedy}")
+    try:
+        inspect.signature(item).bind(*takes)
+    except ValueError:  # A callable without a readable signature.
+        return
+    except TypeError as error:
+        remedy = f"it has to take the {' and the '.join(takes)}"
+        wrong = f"{option}: {name} cannot be used as it is ({error}); {remedy}"
+        raise DefinitionError(wrong) from None
 
 
 def checked_order(guardrails: list[Any]) -> list[Any]:
@@ -175,12 +192,21 @@ def checked_order(guardrails: list[Any]) -> list[Any]:
     return guardrails
 
 
-def with_matching_value(result: ToolResult, new: ToolResult) -> ToolResult:
+def shown_in(result: ToolResult) -> list[Any]:
+    """Return what a result shows, by which a change is seen that a guardrail makes in place."""
+    return [getattr(part, "text", part) for part in result.output]
+
+
+def with_matching_value(
+    result: ToolResult, new: ToolResult, value: Any, shown: list[Any]
+) -> ToolResult:
     """Return a guardrail's new result, with a `value` that reveals no more than its output.
 
-    Code must not read what the model may not. A guardrail that used `shown_as` is the exception.
+    `value` and `shown` are what `result` held before the guardrail, which may have changed it in
+    place. Code must not read what the model may not. A guardrail that used `shown_as` is the
+    exception.
     """
-    says_more = new.value is result.value and (new.error is None or new.value is not None)
-    if new is result or new.keeps_value or not says_more or new.output == result.output:
+    says_more = new.value is value and (new.error is None or new.value is not None)
+    if not says_more or shown_in(new) == shown or (new.keeps_value and new is not result):
         return new
     return changed(new, value=new.text, _shown=None)

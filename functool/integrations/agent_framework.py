@@ -27,7 +27,7 @@ from functool.guardrails import require_approval
 from functool.integrations._agents import answer_to, asker, missing, relayed
 from functool.integrations.values import media, opened, text_of
 from functool.layers.passing import passing
-from functool.layers.some_tools import Tools, as_list, one_tool
+from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 
 try:
     import agent_framework as af
@@ -215,10 +215,7 @@ def adopt(native: af.FunctionTool) -> Tool:
     Raises:
         DefinitionError: It is not a `FunctionTool`, or it is only declared and has no function.
     """
-    if not isinstance(native, af.FunctionTool):
-        raise DefinitionError(
-            f"not an agent_framework.FunctionTool: {native!r}; make one with agent_framework.tool"
-        )
+    one_native(native, af.FunctionTool, "agent_framework.tool makes one")
     if native.declaration_only:
         raise DefinitionError(f"{native.name!r} is only declared: it has no function to run")
 

@@ -45,7 +45,7 @@ from functool.integrations._agents import (
 )
 from functool.integrations.values import bytes_of, json_or_text, text_of, texts_only
 from functool.layers.passing import passing
-from functool.layers.some_tools import Tools, as_list, one_tool
+from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 
 try:
     from langchain_core.messages import ToolMessage
@@ -102,9 +102,10 @@ def adopt(native: BaseTool) -> Tool:
     The tool keeps its own texts for failures. Its `ToolRuntime` holds the deps and the call id.
 
     Raises:
-        DefinitionError: The tool has a parameter that only a graph can give, such as
-            `InjectedState`.
+        DefinitionError: It is not a tool of LangChain, or it has a parameter that only a graph can
+            give, such as `InjectedState`.
     """
+    one_native(native, BaseTool, "langchain_core.tools.tool makes one")
     return _Adopted(native)
 
 

@@ -6,14 +6,24 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from difflib import get_close_matches
+from inspect import signature
 from typing import Any, TypeAlias
 
 import mcp_types as types
 from mcp.client.session import ClientRequestContext
 
-from functool import Context, SchemaTool, Tool, ToolResult, Toolset, ToolSettings
+from functool import (
+    Context,
+    DefinitionError,
+    SchemaTool,
+    Tool,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+)
 from functool.executors import in_thread
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_link import MAX_LISTED, MAX_TOOLS, Link
@@ -34,14 +44,22 @@ MAX_QUESTION = 100_000
 LARGE = 65_536
 """How many characters a definition has that is read beside the event loop."""
 
+OPTIONS = ("timeout", "input_guardrails", "output_guardrails", "on_error_func", "settings")
+"""The options of every tool that an error names."""
+
+MORE = ("prompts", "max_argument_bytes")
+"""The options of every tool that few connections need."""
+
+PARTS = ("name", "description", "parameters", "handler")
+"""The parts of a tool that come from the server."""
+
 INVISIBLE = "The tool's schema holds invisible characters; it is refused."
 ACCEPTED = "The change was accepted; connect again to use the tool."
 
 logger: logging.Logger = logging.getLogger("functool")
 
 
-@asynccontextmanager
-async def connect(
+def connect(
     target: Any,
     *,
     prefix: str = "",
@@ -53,8 +71,8 @@ async def connect(
     auth: Any = None,
     changed: Changed | None = None,
     **options: Any,
-) -> AsyncIterator[Toolset]:
-    """Connect to an MCP server and yield its tools.
+) -> AbstractAsyncContextManager[Toolset]:
+    """Return an async context manager that connects to an MCP server and yields its tools.
 
     If the server is lost, calls answer with error results, and the next call connects again. The
     tools work only inside of this block and on its event loop. Elsewhere, also in
@@ -84,17 +102,22 @@ async def connect(
 
     Raises:
         ConnectionError: The server cannot be reached.
-        DefinitionError: The value of an option is not valid.
-        TypeError: There is no such option, or headers or auth were given without a URL.
+        DefinitionError: There is no such option, or its value is not valid.
+        TypeError: Headers or auth were given without a URL.
     """
-    # Check the options first. A wrong option is not a fault of the server's definitions.
-    _refused("options", ToolResult, **options)
-    tools = _Tools(prefix, trusted, options, changed)
-    endpoint, pins = Endpoint(target, headers, auth), {} if pins is None else pins
+    _check_options(options)
     settings = {
         "mode": mode,
         "elicitation_callback": None if elicit is None else _elicitation(elicit),
     }
+    endpoint, pins = Endpoint(target, headers, auth), {} if pins is None else pins
+    return _connected(endpoint, settings, pins, _Tools(prefix, trusted, options, changed))
+
+
+@asynccontextmanager
+async def _connected(
+    endpoint: Endpoint, settings: dict[str, Any], pins: MutableMapping[str, str], tools: _Tools
+) -> AsyncIterator[Toolset]:
     link = Link(endpoint, settings, pins, tools.listed, CONNECT_SECONDS)
     definitions = await link.open()
     try:
@@ -102,6 +125,21 @@ async def connect(
         yield tools
     finally:
         await link.end()
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuse a wrong option, which would otherwise look like a fault of the server's definitions.
+
+    Raises:
+        DefinitionError: There is no such option, or its value is not valid.
+    """
+    known = sorted({*OPTIONS, *signature(connect).parameters} - {"options", "target"})
+    taken = {*known, *MORE, *signature(SchemaTool).parameters} - {*PARTS}
+    for name in options.keys() - taken:
+        close = get_close_matches(name, known, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+        raise DefinitionError(f"connect has no option {name!r}; {hint}")
+    _refused("connect", ToolResult, **options)
 
 
 class _Tools(Toolset):
@@ -207,6 +245,9 @@ def _elicitation(elicit: Elicit) -> Any:
             reply = await given if inspect.isawaitable(given) else given
             if reply is None:
                 return types.ElicitResult(action="decline")
+            if not isinstance(reply, Mapping):  # As the True of an approver.
+                kind = type(reply).__name__
+                raise TypeError(f"elicit returned {kind}, expected an object for the form, or None")
             return types.ElicitResult(action="accept", content=dict(reply))
         except Exception:
             logger.exception("the elicit function failed, so the server hears that nobody answered")

@@ -14,6 +14,7 @@ from mcp.server.request_state import authenticated_principal
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from functool import Context
+from functool.guardrails.asking import callables
 from functool.integrations.mcp_approval import Request
 from functool.layers.passing import passing
 
@@ -55,9 +56,13 @@ class Contexts:
 
     Args:
         make: `make(request)` returns the Context of a conversation, from its first request.
+
+    Raises:
+        DefinitionError: `make` cannot be called with a request.
     """
 
     def __init__(self, make: MakeContext | None = None) -> None:
+        callables([] if make is None else [make], "context", ("request",))
         self._make = make or (lambda request: Context())
         # The key is the id of the conversation's owner.
         self._kept: dict[int, Conversation] = {}
@@ -66,12 +71,23 @@ class Contexts:
         """Return the context of the request's conversation."""
         owner = _owner(request)
         if owner is None:
-            return passing(self._make(request))
+            return passing(self._made(request))
         by_principal = self._of(owner).contexts
         principal = authenticated_principal(request)
         if principal not in by_principal:
-            by_principal[principal] = self._make(request)
+            by_principal[principal] = self._made(request)
         return by_principal[principal]
+
+    def _made(self, request: Request) -> Context[Any]:
+        """Return a new context.
+
+        Raises:
+            TypeError: The host's function returned something else.
+        """
+        made: Any = self._make(request)
+        if not isinstance(made, Context):
+            raise TypeError(f"context returned {type(made).__name__}, expected a Context")
+        return made
 
     def call_id(self, request: Request) -> str:
         """Return the id of a call, which no call of another conversation has.

@@ -26,14 +26,26 @@ Listing: TypeAlias = dict[str, tuple[types.Tool, str]]
 """By name, the definition of each tool that a server lists, and its hash."""
 
 MAX_PAGES = 100
+"""How many pages a list of tools may have."""
+
 MAX_TOOLS = untrusted.MAX_TOOLS
 MAX_LISTED = 16 * 1024 * 1024
 """Characters of all definitions of one list. Each page has at most 16 MiB."""
 
 MAX_ROUNDS = 10
+"""How often a server may ask for more input during a call, and how many questions at once."""
+
 CLOSE_SECONDS = 10.0
+"""How long a connection may take to close, before its task is cancelled and after it."""
+
 MAX_ERROR = 1_000
+"""How many characters of a server's error are shown."""
+
 ELSEWHERE = "This tool works only inside of `async with connect(...)`, and on its event loop."
+COMMAND = (
+    "A URL begins with http:// or https://, and any other text is the command that starts a server,"
+    " such as 'python server.py'."
+)
 LOST = "The server was lost during the call: it may have run or not. The next call connects again."
 
 logger: logging.Logger = logging.getLogger("functool")
@@ -86,7 +98,7 @@ class Link:
             self._task.cancel()
             await self.close()
             if isinstance(error, Exception):
-                reason = self._endpoint.advice() or _reason(error)
+                reason = self._endpoint.advice() or _reason(error, self._patience)
                 raise ConnectionError(f"the MCP server cannot be reached: {reason}") from error
             raise
         return self._noted(listing)
@@ -304,10 +316,15 @@ async def _exchange(
     raise MCPError(types.INTERNAL_ERROR, text)
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException, patience: float) -> str:
+    """Return why a connection failed. It may take `patience` seconds."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = _beginning(str(error))
+    if isinstance(error, (FileNotFoundError, PermissionError)):
+        text = f"{text}. {COMMAND}"
+    elif isinstance(error, TimeoutError) and not text:
+        text = f"there was no answer within {patience:g} seconds"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -46,7 +46,7 @@ class ToolServer(Server[Any]):
         page_size: How many tools one page of the list has. None means all of them.
 
     Raises:
-        DefinitionError: A tool cannot be served, or two have one name.
+        DefinitionError: A tool cannot be served, two have one name, or an option is not valid.
     """
 
     def __init__(

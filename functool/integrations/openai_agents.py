@@ -45,7 +45,7 @@ from functool.integrations._agents import (
     taken_up,
 )
 from functool.integrations.values import json_or_text, opened, text_of, texts_only
-from functool.layers.some_tools import Tools, as_list, one_tool
+from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 
 try:
     from agents import (
@@ -134,7 +134,13 @@ def export_all(tools: Tools) -> list[FunctionTool]:
 
 
 def adopt(native: FunctionTool) -> Tool:
-    """Return a tool of openai-agents as a functool tool, with its approval and its guardrails."""
+    """Return a tool of openai-agents as a functool tool, with its approval and its guardrails.
+
+    Raises:
+        DefinitionError: It is not a `FunctionTool` of openai-agents. Its hosted tools cannot be
+            called from here.
+    """
+    one_native(native, FunctionTool, "agents.function_tool makes one")
     return _Adopted(native)
 
 

@@ -49,7 +49,7 @@ from functool.integrations._agents import (
 )
 from functool.integrations.values import json_or_text, media, output_schema, texts_only
 from functool.layers.passing import passing
-from functool.layers.some_tools import Tools, as_list, one_tool
+from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 from functool.schema.json_schema import walk
 
 try:
@@ -155,7 +155,12 @@ def export_all(tools: Tools) -> list[pydantic_ai.Tool[Any]]:
 
 
 def adopt(native: pydantic_ai.Tool[Any]) -> Tool:
-    """Return a tool of pydantic-ai as a functool tool, with its approval and its time limit."""
+    """Return a tool of pydantic-ai as a functool tool, with its approval and its time limit.
+
+    Raises:
+        DefinitionError: It is not a `Tool` of pydantic-ai.
+    """
+    one_native(native, pydantic_ai.Tool, "pydantic_ai.Tool(function) makes one")
     return _Adopted(native)
 
 

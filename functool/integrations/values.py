@@ -22,6 +22,7 @@ from functool import (
 )
 from functool.call import to_json
 from functool.content import from_data_url
+from functool.dialects.mcp import shows_another
 
 
 def levels(tool: Tool) -> Iterator[Tool]:
@@ -46,14 +47,8 @@ def reached(tool: Tool, call: ToolCall) -> Iterator[tuple[Tool, ToolCall]]:
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:
-    """Return a copy of the tool's output schema, or None if results may not fit it.
-
-    They may not if an output guardrail has `shows = True`: it shows the model something else.
-    """
-    shown = [guardrail for level in levels(tool) for guardrail in level.output_guardrails]
-    if any(getattr(guardrail, "shows", False) for guardrail in shown):
-        return None
-    return deepcopy(tool.schema.output)
+    """Return a copy of the tool's output schema, or None if what is sent may not fit it."""
+    return None if shows_another(tool) else deepcopy(tool.schema.output)
 
 
 def json_or_text(value: Any) -> str:

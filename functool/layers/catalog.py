@@ -59,7 +59,8 @@ _RANK_OFFSET = 60
 class Match:
     """A tool that a search found.
 
-    `score` can be compared within one search only. `why` names the words that matched each field.
+    The best match has the highest `score`, which can be compared within one search only. `why`
+    names the words that matched each field.
     """
 
     tool: Tool
@@ -91,7 +92,8 @@ class Catalog:
         examples: Mapping[str, Sequence[str]] = {},
         rank: Rank | None = None,
     ) -> None:
-        self.tools: Toolset = tools if isinstance(tools, Toolset) else Toolset(_listed(tools))
+        given = [tools] if isinstance(tools, Tool) else tools
+        self.tools: Toolset = given if isinstance(given, Toolset) else Toolset(given)
         self.pinned: Toolset = self._with_pinned(pinned)
         for name in (SEARCH, CALL):
             if name in self.tools:
@@ -190,6 +192,9 @@ class Catalog:
         """Return the tools for the next turn: pinned, `search_tools`, and those found so far.
 
         New finds are added at the end, so that a prompt cache can still use everything before them.
+
+        Raises:
+            TypeError: The context is not a `Context`.
         """
         if not isinstance(context, Context):
             raise TypeError(f"the context must be a Context, not {type(context).__name__}")
@@ -321,10 +326,6 @@ class CallTool(WrapperTool):
         for func in self._made[tool.name]:
             tool = tool.around(func)
         return await tool.invoke(inner, context)
-
-
-def _listed(tools: Tool | Iterable[Tool]) -> list[Tool]:
-    return [tools] if isinstance(tools, Tool) else [*tools]
 
 
 def _any(tool: Tool) -> bool:

@@ -39,6 +39,7 @@ from functool.layers.journal_replay import (
     answered,
     arguments_text,
     definition_of,
+    label,
     note,
     pauses,
 )
@@ -79,6 +80,7 @@ class Once:
             row = self._new_row(tool, run, call, appending)
             # Change the call in place: the body's context and `ToolCall` are this same object.
             call.metadata = {**call.metadata, "journal": {"key": row.key}}
+            label(call, context)
             if not defined:
                 defined.append(definition_of(tool))
             definition = defined[0]  # Two threads may have added it.

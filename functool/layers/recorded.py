@@ -31,6 +31,7 @@ from functool.layers.journal_replay import (
     Replay,
     arguments_text,
     definition_of,
+    label,
     pauses,
 )
 from functool.layers.some_tools import around_each, each
@@ -112,6 +113,7 @@ def _noting(tool: str, entries: list[Entry], numbers: Iterator[int]) -> Around:
     async def note(call: ToolCall, context: Context[Any], proceed: Proceed) -> ToolResult:
         key = f"recorded/{tool}/{next(numbers)}"
         arguments = arguments_text(call.arguments)
+        label(call, context)
         # Add the entry now, because calls are recorded in the order in which they begin.
         entries.append(Entry(key, tool, call.id, arguments, None, 0.0))
         done = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, overload
 
-from functool import Tool, Toolset
+from functool import DefinitionError, Tool, Toolset
 
 Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
 """Some tools: one, several, or a toolset."""
@@ -25,6 +25,21 @@ def one_tool(tool: Tool) -> Tool:
         remedy = ": export each of them" if isinstance(tool, (list, tuple, Toolset)) else remedy
         raise TypeError(f"export takes one tool, not {type(tool).__name__}{remedy}")
     return tool
+
+
+def one_native(native: Any, kind: type, remedy: str) -> None:
+    """Check that what `adopt` was given is one tool of a framework.
+
+    Raises:
+        DefinitionError: It is something else. The message ends with `remedy`.
+    """
+    if isinstance(native, kind):
+        return
+    given = type(native).__name__
+    if isinstance(native, Tool):
+        given, remedy = "a tool of functool", "use that as it is"
+    wanted = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    raise DefinitionError(f"adopt takes one {wanted}, not {given}: {remedy}")
 
 
 def as_list(tools: Tools) -> list[Tool]:

@@ -8,39 +8,20 @@ from math import isfinite
 from typing import Any
 
 from functool.schema.json_schema import UNSET, children, resolved
-from functool.schema.shapes import NAMES, entries, is_type, part_at, types_of, values_of
+from functool.schema.shapes import NAMES, TYPES, entries, is_type, part_at, types_of, values_of
 
 _DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
-TYPES = {*NAMES.values()}
-_NUMBERS = ("integer", "number")
+
+Known = dict[tuple[str, int], set[str]]
+"""The types that the lists in schemas allow, by the keyword and the id of each list."""
 
 
-Known = dict[Any, set[str]]
-"""The types that schemas allow by the id of each, and lists in them by keyword and id."""
+def types_allowed(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
+    """Return the types that a JSON Schema allows. Its references point into `root`.
 
-
-def admits_null(schema: Any, root: Any, known: Known | None = None) -> bool:
-    """Whether a JSON Schema allows null. Its references point into `root`.
-
-    `known` keeps the answers for the parts of `root` between calls.
+    A reference that leads nowhere, or back to itself, allows all. `known` keeps the answers for
+    parts of `root` between calls.
     """
-    return "null" in _admitted(schema, root, {} if known is None else known)
-
-
-def takes_only_containers(schema: Any, root: Any, known: Known | None = None) -> bool:
-    """Whether a JSON Schema allows a list or an object, maybe null, and nothing else."""
-    kinds = _admitted(schema, root, {} if known is None else known) - {"null"}
-    return bool(kinds) and kinds <= {"array", "object"}
-
-
-def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
-    """Return the types that a JSON Schema allows.
-
-    A reference that leads nowhere, or back to itself, allows all.
-    """
-    if id(schema) in known:
-        return known[id(schema)]
-    known[id(schema)] = TYPES
     node = resolved(root, schema)
     if not isinstance(node, Mapping) or depth > _DEEPEST:
         return set() if node is False else TYPES
@@ -51,11 +32,15 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
         parts, joined = node[word], TYPES.intersection if word == "allOf" else set[str]().union
         if (key := (word, id(parts))) not in known:  # Many references may lead to the same list.
             known[key] = TYPES
-            inner = (_admitted(part, root, known, depth + 1) for part in parts)
+            inner = (types_allowed(part, root, known, depth + 1) for part in parts)
             known[key] = joined(*(map(_of_value, parts) if word == "enum" else inner))
         kinds = kinds & known[key]
-    known[id(schema)] = kinds
     return kinds
+
+
+def only_containers(kinds: set[str]) -> bool:
+    """Whether these types are lists or objects, maybe null, and nothing else."""
+    return bool(kinds - {"null"}) and kinds <= {"null", "array", "object"}
 
 
 def _of_value(value: Any) -> set[str]:
@@ -137,7 +122,7 @@ def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
     """
     kind, choices = schema.get("type"), values_of(schema)
     if isinstance(value, bool):
-        if kind in _NUMBERS:
+        if kind in ("integer", "number"):
             return f"{'an' if kind == 'integer' else 'a'} {kind}, not a boolean"
         if kind == "string" and "format" in schema:  # pydantic reads `true` as the address 0.0.0.1.
             return f"a valid {schema['format']}, not a boolean"
@@ -148,12 +133,12 @@ def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
     return "" if isinstance(kind, str) and kind != NAMES[type(value)] else None
 
 
-def names_at(schema: Any, steps: Sequence[Any], root: Any, tuples: Any) -> list[str]:
-    """Return the property names at the path `steps`. In a union, those of all members.
+def names_at(root: Any, steps: Sequence[Any], tuples: Any) -> list[str]:
+    """Return the property names at the path `steps` of a schema. In a union, those of all members.
 
     `tuples` are the fields of named tuples, by their number: the schema shows a tuple as a list.
     """
-    here = _with_members([schema], root)
+    here = _with_members([root], root)
     for step in steps:
         here = _with_members([part_at(part, step, root) for part in here], root)
     fields = (tuples.get(len(part.get("prefixItems", ())), ()) for part in here)

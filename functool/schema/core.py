@@ -12,7 +12,7 @@ from pydantic_core import SchemaValidator
 from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved, unreadable
 from functool.schema.linear import linear
-from functool.schema.rewrite import rewritten
+from functool.schema.rewrite import has_unseen, rewritten
 
 T = TypeVar("T")
 
@@ -56,19 +56,22 @@ def core_of(annotation: Any, name: str) -> Any:
         raise unreadable(annotation, name, error) from error
 
 
-def compiled(core: Any, config: Any = None, *, brief: bool = False) -> SchemaValidator:
+def compiled(core: Any, *, brief: bool = False) -> SchemaValidator:
     """Compile a rewritten core schema, so that it validates in linear time: see `linear`.
+
+    No number may be NaN or infinite, unless a class or a field allows it.
 
     With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks what
     was rewritten inside the model.
     """
-    return SchemaValidator(linear(core, brief), config, _use_prebuilt=False)
+    return SchemaValidator(linear(core, brief), {"allow_inf_nan": False}, _use_prebuilt=False)
 
 
 @cached
 def _core(annotation: Any) -> Any:
     # For a class that is not complete yet pydantic returns a placeholder. `dict` makes it raise.
-    return rewritten(dict(TypeAdapter(annotation).core_schema))
+    core = dict(TypeAdapter(annotation).core_schema)
+    return rewritten(core, unseen=has_unseen(core))
 
 
 def hoist(core: Any, definitions: dict[str, Any]) -> Any:

@@ -23,16 +23,18 @@ _INNER = {
 _CLASSES = ("model", "dataclass", "typed-dict")
 MAPPINGS = ("dict", "ordered-dict", "frozendict", "counter")
 _MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
+_TUPLES = ("named-tuple", "arguments")  # The latter until pydantic 2.13.
 
 
-def rewritten(core: Any, infinite: Any = False) -> Any:
-    """Return a copy of a core schema that differs from pydantic's in four ways, at every depth.
+def rewritten(core: Any, infinite: Any = False, unseen: bool = False) -> Any:
+    """Return a copy of a core schema that differs from pydantic's in some ways, at every depth.
 
     - No number in a class may be NaN or infinite, unless the class or the field allows it, and no
       complex number or number in a `Json` elsewhere; `infinite` is what the class around it allows.
     - A dataclass, TypedDict or model refuses unknown names, unless its class sets `extra`.
     - A `Literal` of Enum members also accepts the values of these members.
     - A number that is allowed as a dict key is also accepted as a text, since JSON keys are texts.
+    - With `unseen`, true and false are no numbers; see `has_unseen`.
 
     A model with its own `__init__` checks its arguments itself, so it is not changed.
     """
@@ -40,7 +42,7 @@ def rewritten(core: Any, infinite: Any = False) -> Any:
         return core
     kind, config = core.get("type"), core.get("config", {})
     infinite = config.get("allow_inf_nan") if kind in _CLASSES else infinite
-    made = inside(core, lambda part: rewritten(part, infinite))
+    made = inside(core, lambda part: rewritten(part, infinite, unseen))
     if kind == "complex" and not infinite:
         return core_schema.no_info_after_validator_function(_finite, made)
     if kind == "json" and not infinite:
@@ -58,10 +60,50 @@ def rewritten(core: Any, infinite: Any = False) -> Any:
         )
     expected = core.get("expected", ())
     if members := {json.dumps(item.value): item for item in expected if isinstance(item, Enum)}:
-        return core_schema.no_info_before_validator_function(
+        made = core_schema.no_info_before_validator_function(
             lambda sent: members.get(json.dumps(sent), sent), made
         )
-    return made
+    return _without_bools(core, made) if unseen else made
+
+
+def has_unseen(core: Any) -> bool:
+    """Whether pydantic also accepts values in a form that the JSON Schema does not show.
+
+    That is an object for a named tuple, a text for `Json`, another alias, or a name for an alias.
+    Code that follows the JSON Schema, such as `find_bool_for_number`, does not see these values.
+    """
+    found = []
+
+    def visit(part: Any) -> Any:
+        by_name = part.get("config", {}).get("validate_by_name")
+        several = isinstance(part.get("validation_alias"), list)
+        found.append(by_name or several or part.get("type") in ("json", *_TUPLES))
+        return inside(part, visit)
+
+    visit(core)
+    return any(found)
+
+
+def _without_bools(core: Any, made: Any) -> Any:
+    """Return `made`, which was rewritten from `core`, without true and false as its numbers.
+
+    pydantic's strict mode accepts them for a listed number only.
+    """
+    kinds = {*map(type, _listed(core))}
+    is_number = core.get("type") in ("int", "float")
+    if not is_number and (bool in kinds or kinds.isdisjoint((int, float))):
+        return made
+    inner: Any = {key: part for key, part in made.items() if key != "ref"}
+    new: Any = core_schema.no_info_before_validator_function(_no_bool, inner)
+    if is_number:  # A union tries the strict one also in lax mode, so it is strict itself.
+        strict: Any = {**inner, "strict": True}
+        new = core_schema.lax_or_strict_schema(new, strict)
+    return {**new, "ref": made["ref"]} if "ref" in made else new
+
+
+def _no_bool(sent: Any) -> Any:
+    """Return what was sent, or for a bool something that no number can be."""
+    return _no_bool if isinstance(sent, bool) else sent
 
 
 def _finite(value: Any) -> Any:
@@ -81,7 +123,7 @@ def tuple_fields(core: Any) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
 
     def visit(part: Any) -> Any:
-        if part.get("type") in ("named-tuple", "arguments"):  # The latter until pydantic 2.13.
+        if part.get("type") in _TUPLES:
             names = [f["name"] for f in part.get("fields") or part["arguments_schema"]]
             found.setdefault(len(names), []).extend(names)
         return inside(part, visit)
@@ -104,6 +146,12 @@ def inside(core: Any, change: Callable[[Any], Any]) -> Any:
 def choices_of(union: Any) -> list[Any]:
     """Return the core schemas of the members of a union, without their labels."""
     return [choice[0] if isinstance(choice, tuple) else choice for choice in union["choices"]]
+
+
+def fields_of(core: Any) -> list[tuple[str, Any]]:
+    """Return the names and the fields of a model, a TypedDict or a dataclass, which has a list."""
+    fields = core["fields"]
+    return [*fields.items()] if isinstance(fields, dict) else [(f["name"], f) for f in fields]
 
 
 def holds_others(core: Any) -> bool:
@@ -135,5 +183,10 @@ def choices_by_key(core: Any) -> dict[str, Any]:
 
     In JSON the keys of a dict are always texts.
     """
-    choices = [*core.get("expected", ()), *(member.value for member in core.get("members", ()))]
-    return {key_text(choice): choice for choice in choices if not isinstance(choice, (str, Enum))}
+    return {key_text(choice): choice for choice in _listed(core) if not isinstance(choice, str)}
+
+
+def _listed(core: Any) -> list[Any]:
+    """Return the values that a core schema lists: of a `Literal`, or of the members of an Enum."""
+    found = (*core.get("expected", ()), *core.get("members", ()))
+    return [item.value if isinstance(item, Enum) else item for item in found]

@@ -18,16 +18,17 @@ NAMES: dict[type, str] = {
     list: "array",
     dict: "object",
 }
+TYPES = {*NAMES.values()}
+_NUMBERS = {"integer", "number"}
 _IMPLIED = {
     "array": {"items", "prefixItems"},
     "object": {"properties", "additionalProperties", "patternProperties", "required"},
 }
-_NUMBERS = {"integer", "number"}
 _MOST = 50
 
 # Results of one run by the ids of (schema or step, value), and the targets of references by the ids
 # of (schema, nothing). It also keeps these objects alive, so that no id is used again for another.
-Memo = dict[tuple[int, int], tuple[Any, Any]]
+Memo = dict[Any, Any]
 
 
 class TooMuchWork(Exception):
@@ -50,7 +51,7 @@ class CountingMemo(Memo):
         if self._left < 0:
             raise TooMuchWork
 
-    def __setitem__(self, key: tuple[int, int], value: tuple[Any, Any]) -> None:
+    def __setitem__(self, key: Any, value: Any) -> None:
         self.spend(1)
         super().__setitem__(key, value)
 

@@ -12,6 +12,7 @@ from functool import (
     ToolCall,
     ToolResult,
     ToolSettings,
+    WrapperTool,
 )
 from functool.dialects import mcp
 from tests.dialects import samples
@@ -173,6 +174,29 @@ def test_a_tool_that_promises_a_value_or_null_answers_null():
 def taken(model, made):
     """What the SDK makes of something, as it would send it."""
     return model.model_validate(made).model_dump(by_alias=True, exclude_unset=True, mode="json")
+
+
+@pytest.mark.parametrize("protocol", [OLD, mcp.LATEST])
+def test_what_shows_another_text_promises_no_value(protocol):
+    """A client that checks the promise would refuse the answer: it has no structured content."""
+
+    def short(result, context):
+        return result.shown_as("short") if result.value > 1 else None
+
+    short.shows = True
+    tool = FunctionTool(plant)
+    assert "outputSchema" in mcp.definition(tool, protocol)
+    tool.add_output_guardrails([short])
+
+    for shown in (
+        tool,
+        WrapperTool(tool),
+        WrapperTool(FunctionTool(plant), output_guardrails=[short]),
+    ):
+        assert "outputSchema" not in mcp.definition(shown, protocol)
+        assert mcp.losses(shown, protocol=protocol) == []
+        answer = mcp.result(ToolResult.of(5).shown_as("short"), tool=shown, protocol=protocol)
+        assert answer == {"content": [{"type": "text", "text": "short"}], "isError": False}
 
 
 def test_the_sdk_takes_every_definition():

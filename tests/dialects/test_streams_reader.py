@@ -233,6 +233,20 @@ def test_an_error_of_the_provider_ends_the_stream():
     assert ended.reason == "failed: throttlingException: slow down"
 
 
+def test_a_response_without_its_other_items_holds_the_same_calls():
+    """Some servers leave reasoning out of the whole response, so its calls have other places; none runs twice."""
+    events = streaming.responses()
+    last = events[-1]["response"]
+    whole = {**last, "output": [i for i in last["output"] if i["type"] == "function_call"]}
+    reader, expected = openai.StreamReader(), openai.StreamReader()
+    for event in events:
+        expected.feed(event)
+    for event in [*events[:-1], {**events[-1], "response": whole}]:
+        reader.feed(event)
+
+    assert reader.calls() == expected.calls() and len(reader.calls()) == len(streaming.CALLS)
+
+
 def test_servers_that_give_every_call_the_place_0():
     """Whole calls under one index are calls of their own, and so are calls without an index."""
     reader = openai_chat.StreamReader()
@@ -754,9 +768,14 @@ def test_definitions_take_some_tools():
         for some in (tools.values(), [*tools.values()]):
             assert dialect.definitions(some) == dialect.definitions(tools)
         assert dialect.definitions(tools["ping"]) == [dialect.definition(tools["ping"])]
-        for wrong in ("ping", 7, [len]):
+        for wrong in ("ping", 7):
             with pytest.raises(TypeError, match="expected a tool, an iterable of tools"):
                 dialect.definitions(wrong)
+        for wrong in ([len], [tools], [*tools]):
+            with pytest.raises(TypeError, match=r"a tool here .* \*tools.values\(\)\), not"):
+                dialect.definitions(wrong)
+            with pytest.raises(TypeError, match="expected a tool here"):
+                dialect.losses(*wrong)
 
 
 def vertex(*pieces, more=False):

@@ -299,6 +299,7 @@ def test_what_approval_says(caplog):
     assert call(tool, {"amount": 5}).text == "The call of pay needs a person's approval first."
     assert said(False) == "A person refused this call."
     assert said(Decision(approved=False, reason="no")) == "A person refused this call: no"
+    assert said(Decision(False, "no")) == "A person refused this call: no"
     said("yes")
     wrong = caplog.records[0].exc_info[1]
     assert str(wrong) == "the approver returned str, expected bool or Decision"
@@ -518,6 +519,54 @@ def test_what_became_of_an_edit_is_asked_about_whatever_when_says():
     person = Person(edit(), False)
     call(tool, {"amount": 1000}, Context(approver=person))
     assert len(person.asked) == 1 and ran == [500]
+
+
+@pytest.mark.parametrize("way", ["approver", "approved", "edited", "granted"])
+def test_what_is_approved_is_what_runs(way, caplog):
+    """A guardrail that changes the arguments after their approval gets the call refused."""
+
+    def double(call, context):
+        return dataclasses.replace(call, arguments={"amount": 2 * call.arguments["amount"]})
+
+    tool, ran = guarded()
+    context = {
+        "approver": lambda: Context(approver=Person(True)),
+        "approved": lambda: approved(tool, {"amount": 5}),
+        "edited": lambda: Context(approver=Person(edit(amount=4), True)),
+        "granted": lambda: granting(Grant.of(tool, {"amount": 5})),
+    }[way]()
+    tool.add_input_guardrails([double])
+    result = call(tool, {"amount": 5}, context)
+
+    said = "double changed the arguments of the call after a person had approved them"
+    assert result.error.message == f"The call was refused: {said}; put require_approval behind it."
+    assert result.error.type == "GuardrailError" and ran == []
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_change_after_an_approval_may_be_approved_itself_or_be_none():
+    """The last approval counts. Metadata, the order of names and a call that needs none may change."""
+
+    def named(call, context):
+        arguments = dict(reversed(call.arguments.items()))
+        return dataclasses.replace(call, arguments=arguments, metadata={"by": "named"})
+
+    def double(call, context):
+        return dataclasses.replace(call, arguments={"amount": 2 * call.arguments["amount"]})
+
+    tool, ran = guarded()
+    tool.add_input_guardrails([double, require_approval()])
+    person = Person(True)
+    assert call(tool, {"amount": 5}, Context(approver=person)).success and ran == [(10, "bob")]
+    assert [request.arguments["amount"] for request in person.asked] == [5, 10]
+
+    tool, ran = guarded()
+    tool.add_input_guardrails([named])
+    assert call(tool, {"amount": 5}, Context(approver=person)).success and ran == [(5, "bob")]
+
+    tool, ran = guarded(lambda call, context: call.arguments["amount"] > 100)
+    tool.add_input_guardrails([double])
+    assert call(tool, {"amount": 5}).success and ran == [(10, "bob")]
 
 
 def test_an_edit_is_enough_for_all_who_ask():

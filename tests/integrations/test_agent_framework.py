@@ -21,6 +21,7 @@ from agent_framework import (  # noqa: E402
     UsageDetails,
 )
 
+import functool  # noqa: E402
 from functool import (  # noqa: E402
     AgentTool,
     AudioContent,
@@ -507,6 +508,19 @@ def weather(
         return [Content.from_text("see"), Content.from_data(PNG, "image/png")]
     user = ctx.kwargs.get("user", "nobody")
     return {"city": city, "days": days, "user": user, "session": ctx.session is not None}
+
+
+def test_adopt_takes_one_tool_of_theirs() -> None:
+    """A tool of functool, a function and a list are refused by name, with what to do."""
+    ours: Any = functool.FunctionTool(len, name="size")
+    said = "adopt takes one agent_framework.FunctionTool, not "
+    with pytest.raises(functool.DefinitionError, match=f"{said}a tool of functool: use that as it"):
+        agent_framework.adopt(ours)
+    for wrong in (len, [ours]):
+        with pytest.raises(
+            functool.DefinitionError, match=f"{said}{type(wrong).__name__}: .* makes"
+        ):
+            agent_framework.adopt(wrong)  # type: ignore[arg-type]
 
 
 def test_adopt_makes_a_tool_of_theirs() -> None:

@@ -23,6 +23,7 @@ from langgraph.graph import MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode, ToolRuntime
 from langgraph.types import Command, interrupt
 
+import functool
 from functool import (
     AgentTool,
     AudioContent,
@@ -205,9 +206,9 @@ def transferring(paid: list[int], **options: Any) -> FunctionTool:
     ],
 )
 def test_a_graph_is_resumed_with_a_decision_of_langchain(
-    answer: Any, paid: list[int], read: str
+    answer: Any, paid: list[int], read: str, caplog: Any
 ) -> None:
-    """Approve, edit and reject, as LangChain writes them, answer the interrupt; what is no answer refuses."""
+    """Approve, edit and reject, as LangChain writes them, answer the interrupt; what is no answer refuses, and is logged."""
     ran: list[int] = []
     graph = kept(transferring(ran, input_guardrails=[require_approval()]))
     asyncio.run(graph.ainvoke(GO, CONFIG))
@@ -216,6 +217,10 @@ def test_a_graph_is_resumed_with_a_decision_of_langchain(
 
     assert asked["arguments"] == {"amount": 7, "currency": "CHF"}
     assert (messages[-2].content, ran) == (read, paid)
+    known = isinstance(answer, dict) and answer["type"] in ("approve", "edit", "reject")
+    logged = [] if known else [f"a {type(answer).__name__} that is no decision"]
+    assert [words for words in logged if words in caplog.text] == logged
+    assert ("no decision" in caplog.text) is bool(logged)
 
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
@@ -416,6 +421,19 @@ def add(a: int, b: int = 2) -> int:
     if a < 0:
         raise ToolException("a is too small")
     return a + b
+
+
+def test_adopt_takes_one_tool_of_theirs() -> None:
+    """A tool of functool, a function and a list are refused by name, with what to do."""
+    ours: Any = functool.FunctionTool(len, name="size")
+    said = "adopt takes one langchain_core.BaseTool, not "
+    with pytest.raises(functool.DefinitionError, match=f"{said}a tool of functool: use that as it"):
+        langchain.adopt(ours)
+    for wrong in (len, [ours]):
+        with pytest.raises(
+            functool.DefinitionError, match=f"{said}{type(wrong).__name__}: .* makes"
+        ):
+            langchain.adopt(wrong)  # type: ignore[arg-type]
 
 
 def test_adopted_tool_runs_through_the_pipeline() -> None:

@@ -32,7 +32,8 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
-from functool.integrations import mcp
+from functool.integrations import mcp, mcp_client
+from functool.options import ToolOptions
 from tests.integrations.mcp_ends import (
     SAMPLE,
     brought_in,
@@ -220,6 +221,17 @@ def test_an_elicit_function_that_fails_cancels(mode, caplog):
     assert result.error.message == refused
     told = [each for each in caplog.records if "elicit function failed" in each.message]
     assert [record.levelname for record in told] == ["ERROR"]
+
+
+def test_an_elicit_function_that_answers_true(caplog):
+    """An approver's True is no answer to a form: nothing is approved, and the log says what is expected."""
+    ran.clear()
+    result = call(mcp.server(tools), "delete", {"path": "x"}, elicit=lambda message, form: True)
+
+    assert (result.is_error, ran) == (True, [])
+    [record] = [each for each in caplog.records if "elicit function failed" in each.message]
+    said = "elicit returned bool, expected an object for the form, or None"
+    assert str(record.exc_info[1]) == said
 
 
 def test_elicit_may_be_async():
@@ -550,6 +562,26 @@ def test_options_that_no_tool_takes(options):
         listed(answering(), **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"header": {}}, r"^connect has no option 'header'; did you mean 'headers'\?$"),
+        ({"handler": len}, "^connect has no option 'handler'; "),
+        ({"where": 1}, "; known: auth, changed, elicit, headers, input_guardrails, .*, trusted$"),
+        ({"timeout": 0}, rf"^connect \({re.escape(__file__)}:\d+\): timeout must be a positive"),
+    ],
+)
+def test_options_of_connect(options, said):
+    """A wrong option is refused before anything is connected, with the options that there are, or with the author's line."""
+    with pytest.raises(DefinitionError, match=said):
+        mcp.connect("no-such-command-anywhere", **options)
+
+
+def test_connect_takes_the_options_of_every_tool():
+    """The options that `connect` knows by name are those that each tool has."""
+    assert {*mcp_client.OPTIONS, *mcp_client.MORE} == ToolOptions.__annotations__.keys()
+
+
 EVIL = {"type": "string", "pattern": "^(a+)+$"}
 BOMB = "a" * 60 + "!"
 
@@ -760,11 +792,21 @@ def test_a_server_that_cannot_be_reached(target):
         listed(target)
 
 
+def test_a_file_is_no_command(tmp_path, monkeypatch):
+    """The error for a Python file, or for a URL without its scheme, says what a target is."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tools.py").touch(0o600)
+    for target in ("tools.py", "./tools.py", "tools.example/mcp"):
+        with pytest.raises(ConnectionError, match="any other text is the command .* 'python "):
+            listed(target)
+
+
 def test_a_server_that_never_answers(monkeypatch):
     """A server that takes the connection and says nothing is given up, and its process ended."""
     monkeypatch.setattr("functool.integrations.mcp_client.CONNECT_SECONDS", 1.0)
     code = "import sys, time; sys.stdin.readline(); time.sleep(600)"
-    with pytest.raises(ConnectionError, match="cannot be reached: TimeoutError"):
+    said = "cannot be reached: TimeoutError: there was no answer within 1 seconds$"
+    with pytest.raises(ConnectionError, match=said):
         listed([sys.executable, "-c", code])
 
 

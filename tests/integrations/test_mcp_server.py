@@ -657,6 +657,34 @@ def test_each_call_gets_its_context(mode):
     assert texts(answer) == [LATEST if mode == "auto" else OLDER]
 
 
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [
+        (Context(), "^context takes callables, not Context$"),
+        (lambda: Context(), "^context: .*; it has to take the request$"),
+    ],
+)
+def test_a_context_is_made_by_a_function(context, said):
+    """What cannot make contexts is refused with the server, and not at each request."""
+    with pytest.raises(DefinitionError, match=said):
+        mcp.server([tools["add"]], context=context)
+
+
+def test_a_function_that_makes_no_context(caplog):
+    """The log says what the host's function returned; the client hears of an internal error."""
+    server = mcp.server([tools["add"]], context=lambda request: {"deps": 1})
+    with pytest.raises(ConnectionError, match="Internal server error"):
+        asyncio.run(enter(mcp.connect(server)))
+
+    said = "context returned dict, expected a Context"
+    assert said in [str(each.exc_info[1]) for each in caplog.records if each.exc_info]
+
+
+async def enter(connection):
+    async with connection:
+        pass
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_journal_tells_clients_apart(mode, tmp_path):
     """Every client counts its requests from 1, and none gets the stored answer of another."""

@@ -31,6 +31,7 @@ from agents.testing import ModelStep, ScriptedModel, assistant_message
 from agents.usage import Usage
 from pydantic import BaseModel, Field
 
+import functool
 from functool import (
     AgentTool,
     AudioContent,
@@ -261,6 +262,19 @@ async def add(a: int, b: int = 2) -> int:
     if a < 0:
         raise ValueError("too small")
     return a + b
+
+
+def test_adopt_takes_one_tool_of_theirs() -> None:
+    """A tool of functool, a function and a list are refused by name, with what to do."""
+    ours: Any = functool.FunctionTool(len, name="size")
+    said = "adopt takes one agents.FunctionTool, not "
+    with pytest.raises(functool.DefinitionError, match=f"{said}a tool of functool: use that as it"):
+        openai_agents.adopt(ours)
+    for wrong in (len, [ours]):
+        with pytest.raises(
+            functool.DefinitionError, match=f"{said}{type(wrong).__name__}: .* makes"
+        ):
+            openai_agents.adopt(wrong)  # type: ignore[arg-type]
 
 
 def test_adopted_tool_runs_through_the_pipeline() -> None:

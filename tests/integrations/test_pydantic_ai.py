@@ -38,6 +38,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
 
+import functool
 from functool import (
     AgentTool,
     ApprovalRequest,
@@ -558,6 +559,19 @@ def add(a: int, b: int = 2) -> int:
     if a > 99:
         raise ToolFailed("a is too big")
     return a + b
+
+
+def test_adopt_takes_one_tool_of_theirs() -> None:
+    """A tool of functool, a function and a list are refused by name, with what to do."""
+    ours: Any = functool.FunctionTool(len, name="size")
+    said = "adopt takes one pydantic_ai.Tool, not "
+    with pytest.raises(functool.DefinitionError, match=f"{said}a tool of functool: use that as it"):
+        bridge.adopt(ours)
+    for wrong in (len, [ours]):
+        with pytest.raises(
+            functool.DefinitionError, match=f"{said}{type(wrong).__name__}: .* makes"
+        ):
+            bridge.adopt(wrong)  # type: ignore[arg-type]
 
 
 def test_adopted_tool_runs_through_the_pipeline() -> None:

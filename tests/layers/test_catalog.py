@@ -221,6 +221,7 @@ def test_some_tools(given):
         ([tool("search_tools")], {}, "a catalogue has a tool 'search_tools' of its own"),
         (TOOLS, {"pinned": ["get_wether"]}, "pinned names .* Did you mean 'get_weather'"),
         (TOOLS, {"examples": {"x": ["y"]}}, "examples names a tool that is not in the catalogue"),
+        (len, {}, "a Toolset holds tools, not len: decorate it with @FunctionTool"),
         (TOOLS, {"examples": {"math.sum": "add"}}, "the examples of 'math.sum' must be a list"),
         (TOOLS, {"rank": 3}, "rank must be a sync function"),
         (TOOLS, {"pinned": [tool("get_weather")]}, "two tools are named 'get_weather'"),

@@ -430,6 +430,29 @@ def test_an_untrusted_tool_labels_stored_results(journal):
     assert [r.metadata["sources"] for r in results] == [["pay", "mail"]] * 2
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["result", "failure"])
+def test_a_stored_result_keeps_the_labels_of_its_arguments(journal, fails):
+    """A host that reads a call from the model's message again has lost its labels; the record has them."""
+
+    @FunctionTool
+    def echo(text: str) -> str:
+        if fails:
+            raise ToolError(text)
+        return text
+
+    tools = journal.once(Toolset([echo]), run="r")
+    sent = ToolCall(
+        name="echo", arguments={"text": "x"}, id="1", metadata={"sources": {"/text": ["mail"]}}
+    )
+    bare = dataclasses.replace(sent, metadata={})
+    first = asyncio.run(tools.call(sent))
+    results = [first, asyncio.run(tools.call(bare)), asyncio.run(journal.replay("r").call(bare))]
+
+    assert [result.text for result in results] == ["x"] * 3
+    assert [result.metadata["sources"] for result in results] == [["mail"]] * 3
+    assert journal.calls()[0].result.metadata["sources"] == ["mail"]
+
+
 def test_keep_reduces_what_is_stored(tmp_path):
     """`keep` says what is stored; the first answer is whole, and failures are reduced as well."""
 

@@ -150,6 +150,18 @@ def test_interrupted_and_waiting_calls_are_not_recorded(tmp_path):
     assert [line["tool"] for line in calls if "arguments" in line] == ["roll"]
 
 
+def test_recorded_results_keep_the_labels_of_their_arguments(tmp_path):
+    """A replayed answer comes from where the arguments of the recorded call came from."""
+    path = tmp_path / "rolls.jsonl"
+    sent = ToolCall(name="roll", arguments={"now": "x"}, metadata={"sources": {"/now": ["mail"]}})
+    with recording(path) as use:
+        use(tools()[0]).call_sync(sent)
+    with recording(path) as use:
+        again = ask(use(tools()[0]), "roll", now="x")
+
+    assert again.success and again.metadata["sources"] == ["mail"]
+
+
 def test_parallel_calls_are_recorded_in_the_order_of_their_beginning(tmp_path):
     """What begins first is first in the file, however long it takes."""
 
