@@ -43,6 +43,23 @@ class ToolEvent:
     at: float = field(default_factory=time.time)
 
 
+class _Expiring(dict[str, tuple[float, Any]]):
+    """Decisions by digest, which may be pickled. The clock of their ends is that of one machine."""
+
+    def __reduce__(self) -> Any:
+        now, today = time.monotonic(), time.time()
+        left = {key: (end - now, end - now + today, found) for key, (end, found) in self.items()}
+        return _expiring_again, (left,)
+
+
+def _expiring_again(left: Mapping[str, tuple[float, float, Any]]) -> _Expiring:
+    """Return pickled decisions. They expire when they would have, and never later."""
+    now, today = time.monotonic(), time.time()
+    return _Expiring(
+        {key: (now + min(most, until - today), found) for key, (most, until, found) in left.items()}
+    )
+
+
 @dataclass(slots=True)
 class Inject:
     """Mark a parameter whose value is computed: `Annotated[T, Inject(lambda ctx: ...)]`.
@@ -97,7 +114,7 @@ class Context(Generic[Deps]):
         self.state: dict[str, Any] = {}
         # All views of a context share these objects.
         self._listeners: list[tuple[Listener, bool]] = []
-        self._answers: _Answers = {}
+        self._answers: _Answers = _Expiring()
         self._grants: dict[str, Grant] = {}
 
     @staticmethod
@@ -136,7 +153,8 @@ class Context(Generic[Deps]):
         approver that remembers answers needs this method.
         """
         again = getattr(self.approver, "fresh", lambda: self.approver)
-        own: dict[str, Any] = {"state": {}, "_answers": {}, "_grants": {}, "approver": again()}
+        own: dict[str, Any] = {"state": {}, "_answers": _Expiring(), "_grants": {}}
+        own["approver"] = again()
         return self.view(call=None, schema=None, _mailbox=None, _decided={}, **own)
 
     def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import pickle
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -778,3 +780,32 @@ def test_a_listener_that_leaves_while_it_listens_is_waited_for(timeout):
         return [*seen]
 
     assert asyncio.run(main()) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("at_rest", "later", "holds"),
+    [(0, 299, True), (0, 301, False), (299, 0, True), (301, 0, False), (-9_999, 301, False)],
+)
+def test_an_approval_in_a_pickled_context_expires_on_another_machine(
+    at_rest, later, holds, monkeypatch
+):
+    """An approval keeps its time limit if its context goes to a machine that was started later, or whose date is wrong."""
+    tool, context = paying(), Context()
+    context.approve(call(tool, {}, context).metadata["approval"], expires_in=300)
+    sent, today = pickle.dumps(context), time.time()
+
+    monkeypatch.setattr("functool.context.time.time", lambda: today + at_rest)
+    monkeypatch.setattr("functool.context.time.monotonic", lambda: 5.0)
+    restored = pickle.loads(sent)
+    monkeypatch.setattr("functool.context.time.monotonic", lambda: 5.0 + later)
+
+    assert call(tool, {}, restored).success == holds
+
+
+def test_a_denial_in_a_pickled_context_does_not_expire():
+    """What a person refused stays refused, also in a context that was pickled twice."""
+    tool, context = paying(), Context()
+    context.deny(call(tool, {}, context).metadata["approval"], "no")
+    restored = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(context))))
+
+    assert call(tool, {}, restored).error.message == "A person refused this call: no"

@@ -8,7 +8,6 @@ no imports of the host. Each call of the program takes the same steps as any oth
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +26,8 @@ from functool import (
     ToolSettings,
 )
 from functool.bundled import code_worker
-from functool.bundled.code_outcome import Memory
+from functool.bundled.code_answer import within
+from functool.bundled.code_outcome import Memory, kept_size, mib
 from functool.bundled.code_prelude import ADVICE, prelude
 from functool.bundled.code_record import (
     AnotherProgram,
@@ -43,7 +43,6 @@ from functool.bundled.code_run import Run, Stopped
 from functool.bundled.code_stubs import Stubs
 from functool.bundled.code_taking import taken
 from functool.bundled.code_worker import MontyError, Sessions, Setup, Share, WorkerDied
-from functool.call import to_json
 from functool.executors import in_thread
 
 __all__ = ["AnotherProgram", "CodeLimits", "ProgramRefused", "WorkerDied", "code_mode"]
@@ -59,6 +58,9 @@ _REMEDIES = {
 }
 _RUN = "functool.code_mode.run"  # The key of the `Run` in the notes of a call.
 _SHARE = "functool.code_mode.share"  # The key of the `Share` in the state of a context.
+WAITING = 4
+"""How often the memory of one program those may keep together that wait in one context."""
+
 _OFFSET = 1
 """How many lines precede the program in the text that the checker sees."""
 
@@ -107,6 +109,10 @@ class CodeLimits:
                 raise DefinitionError(
                     f"CodeLimits: {name} must be a positive {kind}, not {value!r}"
                 )
+
+
+class TooMuchWaits(ToolError):
+    """A program was not run, because others that wait keep too much memory."""
 
 
 def code_mode(
@@ -213,6 +219,7 @@ class _CodeTool(Tool):
         record = await self._record(call, context, code)
         if record.answer is not None:
             return _result(record.answer)
+        self._refuse_more(record)
         run = Run(
             functions=self._stubs.functions,
             record=record,
@@ -235,6 +242,20 @@ class _CodeTool(Tool):
             return found if goes_on else _result(await record.end(_kept(found)))
         finally:
             record.release(goes_on)
+
+    def _refuse_more(self, record: Record) -> None:
+        """Refuse a new program while those that wait in the same context keep too much.
+
+        Raises:
+            TooMuchWaits: They do.
+        """
+        size = sum(map(kept_size, record.of_others()))
+        if not record.outcomes and size > WAITING * self._limits.memory_mb * 1_048_576:
+            record.release(False)
+            raise TooMuchWaits(
+                f"The program was not run: the results of the programs that wait in this"
+                f" conversation take {mib(size)}. They have to go on first."
+            )
 
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
         """Name the calls that a program had made when the time was over, or when it failed."""
@@ -308,7 +329,7 @@ class _CodeTool(Tool):
         """Return the answer of a program that has ended with this value."""
         data, sources = run.labels.shown(value, self.settings.untrusted)
         shown = {"printed": "".join(run.printed), "value": data}
-        text = _within(shown, run.unprinted, self._limits.output_chars)
+        text = within(shown, run.unprinted, self._limits.output_chars)
         return {"text": text, "value": shown, "error": None, **run.metadata(sources)}
 
     def _failure(self, message: str, run: Run) -> Outcome:
@@ -346,50 +367,3 @@ def _error_text(error: Any, program: Program) -> str:
         return text
     line = program.line(own[-1])
     return f"{text} (line {line}: {program.text(line)})"
-
-
-def _beginning(value: Any, room: int) -> tuple[Any, int]:
-    """Return the beginning of a JSON value, and how many of `room` characters it leaves.
-
-    Every value counts at least 1. If it is cut, its JSON text has at least `room` characters that
-    are those of the whole value, and what is left is negative.
-    """
-    if isinstance(value, str):
-        return value[: max(0, room) + 1], room - 1 - len(value)
-    room -= 1
-    if isinstance(value, Mapping):
-        found: dict[str, Any] = {}
-        for key, item in value.items():
-            if room < 0:
-                break
-            name, room = _beginning(key, room)
-            found[name], room = _beginning(item, room)
-        return found, room
-    if isinstance(value, (list, tuple)):
-        items: list[Any] = []
-        for item in value:
-            if room < 0:
-                break
-            kept, room = _beginning(item, room)
-            items.append(kept)
-        return items, room
-    return value, room
-
-
-def _within(shown: dict[str, Any], unprinted: int, limit: int) -> str:
-    """Return the answer for the model, as JSON of at most `limit` characters."""
-    printed = shown["printed"]
-    value, left = _beginning(shown["value"], limit)
-    if unprinted:
-        printed += f"… [{unprinted} more characters were printed]"
-    text = json.dumps({"printed": printed, "value": value}, ensure_ascii=False)
-    if len(text) <= limit and left >= 0:
-        return text
-    note = "The answer was cut: print and return less."
-    inner = to_json(value)
-    room = limit
-    while len(text) > limit and room > 1:
-        room = room * 3 // 4
-        cut = {"printed": printed[:room], "value": inner[:room], "note": note}
-        text = json.dumps(cut, ensure_ascii=False)
-    return text[:limit]

@@ -39,7 +39,7 @@ class Memory:
 
     def __init__(self, most: int, known: Iterable[Outcome] = ()) -> None:
         self.most = most
-        self._left = most - sum(map(_kept_size, known))
+        self._left = most - sum(map(kept_size, known))
 
     def keep(self, result: ToolResult, as_text: bool) -> dict[str, Any]:
         """Return the value of a successful call, as a part of its outcome.
@@ -66,7 +66,7 @@ class Memory:
         found = {"value": value, "size": self._size(value)}
         if as_text and len(text) > SMALL:
             found |= {"value": None, "json": text}
-        if (kept := _kept_size(found)) > self._left:
+        if (kept := kept_size(found)) > self._left:
             raise ValueProblem(
                 f"the results of the program's calls take more than {mib(self.most)}. {_REMEDY}"
             )
@@ -110,7 +110,8 @@ def lightened(result: ToolResult, outcome: Outcome) -> ToolResult:
     return replace(result, value=None, output=output)
 
 
-def _kept_size(outcome: Mapping[str, Any]) -> int:
+def kept_size(outcome: Mapping[str, Any]) -> int:
+    """Return how many bytes the host keeps of an outcome's value."""
     return getsizeof(outcome["json"]) if "json" in outcome else int(outcome.get("size", 0))
 
 

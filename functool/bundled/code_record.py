@@ -80,6 +80,10 @@ class Record(Protocol):
         """Return the journal's entry of a call that is done or was interrupted, or None."""
         ...
 
+    def of_others(self) -> Iterable[Outcome]:
+        """Return the outcomes that other programs, which wait, keep in the same context."""
+        ...
+
     async def end(self, answer: Outcome) -> Outcome:
         """Keep the final answer. Return the one that was kept first."""
         ...
@@ -153,6 +157,12 @@ class ContextRecord:
 
     def before(self, call: ToolCall) -> Any:
         """Return None, because a context has no entries of a journal."""
+
+    def of_others(self) -> Iterable[Outcome]:
+        """Return the outcomes of the programs that wait in this context."""
+        kept = self._place[0].values() if self._place is not None else ()
+        waiting = [record for record in kept if not record._running]
+        return [outcome for record in waiting for outcome in record.outcomes.values()]
 
     async def end(self, answer: Outcome) -> Outcome:
         """Return the answer. It is not kept, because the record ends with the program."""
@@ -258,6 +268,10 @@ class JournalRecord:
             if entry.call_id == call.id and entry.tool in _names(call) and entry.state in ended:
                 return entry
         return None
+
+    def of_others(self) -> Iterable[Outcome]:
+        """Return nothing, because a program that waits keeps its outcomes on disk."""
+        return ()
 
     def _recorded(self, call: ToolCall) -> dict[str, Any] | None:
         """Return the arguments with which the journal has a call as done, or None."""

@@ -20,6 +20,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, Tripwire
+from functool.executors import in_thread
+from functool.layers.large import is_large, one_large
 from functool.layers.some_tools import OneTool, each
 
 try:
@@ -146,11 +148,12 @@ class _Cache:
                 context.add_sources(stored.sources)
                 raise stored.error
             if stored is not None:
-                return _marked_as_cached(stored)
+                twin: ToolResult = await _large(stored, _marked_as_cached)
+                return twin
         outcome: Outcome = None
         try:
             result = await proceed()
-            outcome = _copied(result)
+            outcome = await _large(result, _copied)
             return result
         except Tripwire:
             raise
@@ -163,6 +166,13 @@ class _Cache:
                     kept[key] = outcome
                 del running[key]
             own.set_result(outcome)
+
+
+async def _large(result: ToolResult, copied: Callable[[ToolResult], Any]) -> Any:
+    """Return `copied(result)`. A large result is copied in a thread: that may take seconds."""
+    if is_large(result):
+        return await in_thread(one_large, copied, result)
+    return copied(result)
 
 
 def _copied(result: ToolResult) -> ToolResult | None:

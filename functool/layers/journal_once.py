@@ -33,7 +33,6 @@ from functool.layers.journal_file import Busy
 from functool.layers.journal_owner import Leases, new_lease
 from functool.layers.journal_record import failure_from, text_of
 from functool.layers.journal_replay import (
-    LARGE,
     Around,
     Definition,
     Entry,
@@ -43,10 +42,10 @@ from functool.layers.journal_replay import (
     definition_of,
     label,
     note,
-    one_large,
     pauses,
 )
 from functool.layers.journal_store import Row, Store, retry_while_busy
+from functool.layers.large import LARGE, one_large
 
 BUSY_SECONDS = 30.0
 """How many seconds a call tries to write while other processes are writing."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from difflib import SequenceMatcher
@@ -19,9 +18,7 @@ from functool.guardrails.sources import has_sources, labels_on
 from functool.layers.journal_errors import NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
-
-LARGE = 262_144
-"""From how many characters on a result is written and read in a thread, one at a time."""
+from functool.layers.large import LARGE, one_large
 
 _MAX_SHOWN = 500
 """The most characters of the nearest recorded arguments that an error shows."""
@@ -184,26 +181,6 @@ async def answered(entry: Entry, context: Context[Any]) -> ToolResult:
         return stored_answer(entry, context)
     result: ToolResult = await in_thread(one_large, stored_answer, entry, context)
     return result
-
-
-def one_large(work: Callable[..., Any], *args: Any) -> Any:
-    """Return `work(*args)`. Only one thread at a time reads or writes a large result.
-
-    Reading and writing JSON holds the interpreter's lock. The event loop would wait for all of the
-    threads that do it at the same time.
-    """
-    with _one_large[0]:
-        return work(*args)
-
-
-def _new_lock() -> None:
-    _one_large[:] = [threading.Lock()]
-
-
-_one_large: list[threading.Lock] = []
-_new_lock()
-if hasattr(os, "register_at_fork"):  # In a child nobody would release a lock that was held.
-    os.register_at_fork(after_in_child=_new_lock)
 
 
 def stored_answer(entry: Entry, context: Context[Any]) -> ToolResult:

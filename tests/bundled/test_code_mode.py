@@ -975,6 +975,32 @@ def test_a_program_in_a_forked_child(parent, answer):
     assert following == "2 3 4 5"
 
 
+def test_programs_that_wait_keep_a_bounded_memory():
+    """While many programs of a context wait with large results, a new one is not run; those that wait go on."""
+    ran: list[int] = []
+
+    @FunctionTool
+    def report(n: int) -> str:
+        ran.append(n)
+        return str(n % 10) * 400_000
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def send() -> str:
+        return "sent"
+
+    tool = code_mode([report, send], limits=CodeLimits(memory_mb=8))
+    context, code = Context(), "[len(await report(n=n)) for n in range(15)] + [await send()]"
+    results = [run(tool, code, context, id=f"c{n}") for n in range(9)]
+    waiting = [result for result in results if result.error.type == "ApprovalRequired"]
+
+    assert [result.error.type for result in results[len(waiting) :]] == ["TooMuchWaits"] * 3
+    assert "They have to go on first" in results[-1].text
+    assert len(ran) == 6 * 15
+    context.approve(waiting[0].metadata["approval"])
+    assert run(tool, code, context, id="c0").success
+    assert run(tool, code, context, id="c9").error.type == "ApprovalRequired"
+
+
 def test_a_context_that_ran_a_program_can_be_pickled():
     """What code mode leaves in a context is data."""
     context = Context()

@@ -348,6 +348,30 @@ def test_an_answer_from_the_cache_keeps_the_labels_of_inner_calls():
     assert again.metadata == {"cached": True, "sources": ["mail"]}
 
 
+@pytest.mark.parametrize(("items", "beside"), [(10, False), (20_000, True)])
+def test_a_large_result_is_copied_beside_the_event_loop(items, beside):
+    """A result with many values is copied on another thread, when it is stored and at each hit."""
+    used = []
+
+    class Watched(dict):
+        def __deepcopy__(self, memo):
+            used.append(threading.get_ident() != here)
+            return Watched(self)
+
+    here = threading.get_ident()
+    tool, runs = counting([*range(items), Watched(a=1)])
+    tools, context = Toolset([cached(tool, 60)]), Context()
+
+    async def main():
+        return [await tools.call(ToolCall(name="look"), context) for _ in range(3)]
+
+    first, *hits = asyncio.run(main())
+
+    assert [hit.value for hit in hits] == [first.value] * 2
+    assert len(runs) == 1
+    assert used == [beside] * 3
+
+
 FORK = """
 import asyncio, os, threading
 from functool import FunctionTool, ToolCall, Toolset, ToolSettings
