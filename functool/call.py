@@ -13,7 +13,7 @@ from pydantic_core import SchemaSerializer, core_schema
 from functool.content import CONTENT_TYPES, Content, TextContent
 from functool.errors import ToolError
 
-MAX_REPR = 4_000
+MAX_REPR = 4_000  # Characters that a model reads of the `str` of a value or an exception.
 _SCALARS = {str, int, float, bool, type(None), bytes}
 _CONTAINERS = (list, tuple, set, frozenset)
 _PLAIN = {int, float, bool}

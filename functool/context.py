@@ -23,8 +23,9 @@ from functool.errors import DefinitionError
 Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 Listener = Callable[["ToolEvent"], object]
-# By digest: when it expires, and the decision. Among those of a call also each grant that it used,
-# by its id.
+# Decisions by the digest of their request. The number says until when a decision may be used, by
+# `time.monotonic`; with 0.0 it is for one call only. Those of a call also hold each grant that it
+# has used, by the grant's id.
 _Answers = dict[str, tuple[float, Any]]
 
 logger: logging.Logger = logging.getLogger("functool")
@@ -74,8 +75,9 @@ class Context(Generic[Deps]):
     schema: ToolSchema | None = None
     inner_sources: list[str] | None = None  # Untrusted tools that the body of this call has called.
     _mailbox: _Mailbox | None = None
-    _decided: _Answers = {}  # Never modified.
-    _handed: list[_Answers] | None = None  # For the next call, and only for it.
+    _decided: _Answers = {}  # The decisions that this call has used. Replaced, never modified.
+    # From a wrapper's call to the call of its inner tool: decisions. That call empties the list.
+    _handed: list[_Answers] | None = None
     _notes: dict[str, Any] | None = None
 
     def __init__(
@@ -161,8 +163,8 @@ class Context(Generic[Deps]):
         `at_once` means that the wrapper has done nothing before that call. Then its approval is
         kept if the call has to wait for a person.
         """
-        ends = {digest: (0.0, decision) for digest, (_, decision) in self._decided.items()}
-        return self.view(_handed=[self._decided if at_once else ends]) if ends else self
+        once = {digest: (0.0, decision) for digest, (_, decision) in self._decided.items()}
+        return self.view(_handed=[self._decided if at_once else once]) if once else self
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -317,7 +319,10 @@ class Context(Generic[Deps]):
                     found.uses += 1
 
     def share_decision(self, digest: str, decision: Decision) -> None:
-        """Store a decision that was made during this call, for its other guardrails."""
+        """Store a decision that was made during this call, for the other guardrails of this call.
+
+        It is not kept for another attempt.
+        """
         self._decided = {digest: (0.0, decision), **self._decided}
 
     def grant(self, grant: Grant) -> None:
@@ -339,7 +344,12 @@ class Context(Generic[Deps]):
             return [deepcopy(grant) for grant in self._grants.values() if grant.is_open]
 
     def revoke(self, grant: Grant) -> None:
-        """Withdraw `grant`: it covers no further call in this context."""
+        """Withdraw `grant`: it covers no further call in this context.
+
+        Raises:
+            TypeError: The object is not a `Grant`.
+        """
+        Grant.check(grant)
         with _counting:
             self._grants[grant.id] = replace(grant, uses=0)
 

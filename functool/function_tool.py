@@ -357,7 +357,8 @@ def _take_positional(values: dict[str, Any], parts: FunctionSchema) -> list[Any]
 def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
     """Return a function that makes a default, or None if Python fills it in by itself.
 
-    Such a default comes from a factory or a `Field`, or it is mutable and has to be copied.
+    Such a default comes from a factory or a `Field`, or it is mutable and has to be copied. If the
+    signature is not the function's `own`, Python does not know its defaults.
     """
     if parameter.factory is not None:
         return parameter.factory

@@ -103,7 +103,10 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
     Raises:
         DefinitionError: The tool has no schema, for example because an annotation cannot be
             resolved.
+        TypeError: It is not one tool.
     """
+    if not isinstance(tool, Tool):
+        raise TypeError(f"check_tool takes one tool, not {type(tool).__name__}")
     schema = tool.schema
     found = [*_text_faults(schema.name, schema.description), *_schema_faults(schema)]
     if isinstance(tool, FunctionTool):

@@ -240,6 +240,8 @@ def _no_tool(given: Any) -> DefinitionError:
         remedy = "it is a class, make a tool with it (a ToolModel's .tool() does)"
     elif isinstance(getattr(given, "__func__", None), Tool):  # Since Python 3.13.
         remedy = "write @FunctionTool above @classmethod"
+    elif isinstance(given, Toolset):
+        remedy = "join toolsets with |, as in Toolset([...]) | other"
     elif callable(given) or isinstance(given, str):
         remedy = "decorate it with @FunctionTool"
     else:

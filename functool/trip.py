@@ -31,6 +31,7 @@ from functool.guardrails.asking import (
     ask,
     await_answer,
     refuse_changed,
+    shown_in,
     with_matching_value,
 )
 
@@ -54,7 +55,10 @@ class TripTool(Protocol):
 class Trip:
     """The state of one call.
 
-    `sent` is the call as the model wrote it; `values` are the validated Python values for the body.
+    `sent` is the call as the model wrote it, and `values` are the validated Python values for the
+    body. `record` lists what guardrails did. `labels` are the untrusted tools behind the result.
+    `inner` is the decision on a call inside this one. `made_view` is the view, once a step has
+    needed it.
     """
 
     __slots__ = (
@@ -80,8 +84,8 @@ class Trip:
         self.id: str = call.id
         self.values: Any = _UNBOUND
         self.record: list[dict[str, str]] = []
-        self.labels: Any = ()  # A tuple, or a wrapper's list.
-        self.inner: dict[str, Any] = {}  # The decision on an inner call.
+        self.labels: Any = ()  # A wrapper has a list, to which the call of its inner tool adds.
+        self.inner: dict[str, Any] = {}  # Empty, or `{"decision": ...}`.
         self._context = context
         self._call: ToolCall | None = None
         self.made_view: Context[Any] | None = None
@@ -176,10 +180,15 @@ class Trip:
         """Ask the output guardrails in order, and return the final result."""
         view, record = self.view, self.record
         for guardrail in guardrails:
+            value, shown = result.value, shown_in(result)
+            new = result
             answer = ask(guardrail, result, view, "output", record)
             if answer is not None:
                 new = await await_answer(answer, guardrail, result, "output", record)
-                result = _with_labels_of(result, with_matching_value(result, new))
+            elif shown_in(result) == shown:
+                continue
+            new = with_matching_value(result, new, value, shown)
+            result = _with_labels_of(result, new)
         return result
 
     def note(self, result: ToolResult) -> None:
@@ -210,7 +219,11 @@ class Trip:
         return changed(result, metadata={**metadata_of(result), "sources": names})
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
-        """Add the call's id and metadata to a result: guardrail actions, labels, a decision."""
+        """Add the call's id and metadata to a result: guardrail actions, labels, a decision.
+
+        The calls around this one get its labels. The values of a trusted tool are remembered, if a
+        guardrail needs them.
+        """
         metadata = result.metadata
         if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
             self.label(result)
@@ -232,7 +245,10 @@ class Trip:
         return result if result.call_id == self.id else changed(result, call_id=self.id)
 
     def _call_metadata(self, untrusted: bool) -> dict[str, Any]:
-        """Return what is known about this call, for the metadata of its result."""
+        """Return what is known about this call, for the metadata of its result.
+
+        Its labels are also added to those of the calls and agents around it.
+        """
         notes = (self.made_view and self.made_view.noted) or {}
         given = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
         metadata: dict[str, Any] = {**notes.get("metadata", {})}
@@ -257,7 +273,10 @@ def _labels_on(result: ToolResult) -> tuple[str, ...]:
 
 
 def _with_labels_of(result: ToolResult, new: ToolResult) -> ToolResult:
-    """Return a guardrail's new result with the labels of the last one: the next may store it."""
+    """Return a guardrail's new result with the labels of the result before it.
+
+    The next guardrail may store the result, with its labels.
+    """
     if new is result:
         return new
     names = [*dict.fromkeys((*_labels_on(result), *_labels_on(new)))]

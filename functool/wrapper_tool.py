@@ -102,7 +102,7 @@ class WrapperTool(Tool):
         return await self.tool.invoke(call, context)
 
     async def _start_body(self, trip: Trip) -> Any:
-        labels = trip.labels = [*trip.labels]
+        labels = trip.labels = [*trip.labels]  # The inner call adds its own to this list.
         own = type(self).run is not WrapperTool.run  # It may drop the labels of the inner result.
         context = trip.context
         if wanted_results:  # The inner call writes into these notes what `remember` has to know.

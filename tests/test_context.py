@@ -593,10 +593,11 @@ def test_views_share_grants():
     assert view.grants() == []
 
 
-def test_only_a_grant_can_be_granted():
+@pytest.mark.parametrize("change", [Context.grant, Context.revoke])
+def test_only_a_grant_can_be_granted_or_revoked(change):
     """Its JSON is read first."""
     with pytest.raises(TypeError, match="^expected a Grant, not str$"):
-        Context().grant(granted()[1].to_json())
+        change(Context(), granted()[1].to_json())
 
 
 @pytest.mark.parametrize("answer", ["approve", "deny"])

@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from functool import Context, DefinitionError, FunctionTool, SchemaTool, ToolResult
+from functool import Context, DefinitionError, FunctionTool, SchemaTool, ToolResult, Toolset
 from functool.testing import MockTool, check_tool
 from tests.schemas import obj
 from tests.support import call, foreign, heard
@@ -182,3 +182,11 @@ def test_a_missing_annotation_is_a_finding():
     faults = [f"the parameter {name!r} {said}" for name in ("price", "rest")]
 
     assert check_tool(FunctionTool(buy)) == faults
+
+
+@pytest.mark.parametrize("given", [len, [MockTool("m", "M.")], Toolset([MockTool("m", "M.")])])
+def test_one_tool_is_checked(given):
+    """A function, a list and a toolset are refused by name."""
+    said = f"^check_tool takes one tool, not {type(given).__name__}$"
+    with pytest.raises(TypeError, match=said):
+        check_tool(given)

@@ -705,10 +705,14 @@ def test_the_sets_of_a_set_keep_its_limit():
         (add.func, "a Toolset holds tools, not add: decorate it with @FunctionTool"),
         (None, "a Toolset holds tools, not NoneType: pass a list of tools"),
         ([7], "a Toolset holds tools, not int: pass a list of tools"),
+        (
+            [add, Toolset([fail])],
+            "a Toolset holds tools, not Toolset: join toolsets with |, as in Toolset([...]) | other",
+        ),
     ],
     ids=[
         *("twice", "two of a name", "a builtin", "a function", "a name", "a class"),
-        *("no list", "nothing", "a number"),
+        *("no list", "nothing", "a number", "a toolset"),
     ],
 )
 def test_what_is_wrong_with_a_set_is_said(tools, said):

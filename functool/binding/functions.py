@@ -35,6 +35,7 @@ from functool.binding.json_text import (
 )
 from functool.binding.problems import path_text, problems_of, unknown_name
 from functool.errors import ArgumentError
+from functool.executors import failure_or_raise
 from functool.schema.admits import find_bool_for_number, kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
@@ -324,7 +325,12 @@ class FunctionBinder:
 
 
 def validator_failed(error: Exception) -> ArgumentError:
-    """Log an exception of an author's validator, and return the error for the model."""
+    """Log an exception of an author's validator, and return the error for the model.
+
+    Raises:
+        Tripwire: The validator stopped the run.
+    """
+    failure_or_raise(error)
     if isinstance(error, ReadTooOften):
         reason = "several members of a recursive union fit at each level"
         return ArgumentError(f"there are too many ways to read the arguments: {reason}")

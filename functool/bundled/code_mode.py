@@ -57,8 +57,8 @@ _REMEDIES = {
     "not-iterable": "Of an Untrusted list, use .each().",
     "not-subscriptable": "Of an Untrusted value, use .part(...).",
 }
-_RUN = "functool.code_mode.run"
-_SHARE = "functool.code_mode.share"
+_RUN = "functool.code_mode.run"  # The key of the `Run` in the notes of a call.
+_SHARE = "functool.code_mode.share"  # The key of the `Share` in the state of a context.
 _OFFSET = 1
 """How many lines precede the program in the text that the checker sees."""
 
@@ -240,7 +240,9 @@ class _CodeTool(Tool):
         """Name the calls that a program had made when the time was over, or when it failed."""
         result = await super().on_error(error, context)
         run: Run | None = context.notes.get(_RUN)
-        return result if run is None or not run.all_made() else run.with_calls(result)
+        if run is None or not run.all_made():
+            return replace(result, metadata={"calls": [], **result.metadata})
+        return run.with_calls(result)
 
     async def _record(self, call: ToolCall, context: Context[Any], code: str) -> Record:
         """Return the record of this call's program.
@@ -303,12 +305,14 @@ class _CodeTool(Tool):
         )
 
     def _success(self, value: Any, run: Run) -> Outcome:
+        """Return the answer of a program that has ended with this value."""
         data, sources = run.labels.shown(value, self.settings.untrusted)
         shown = {"printed": "".join(run.printed), "value": data}
         text = _within(shown, run.unprinted, self._limits.output_chars)
         return {"text": text, "value": shown, "error": None, **run.metadata(sources)}
 
     def _failure(self, message: str, run: Run) -> Outcome:
+        """Return the answer of a program that has failed."""
         parts = [message, run.calls_text()]
         if run.printed:
             parts.append(f"Printed: {''.join(run.printed)}")
@@ -319,10 +323,12 @@ class _CodeTool(Tool):
 
 
 def _kept(result: ToolResult) -> Outcome:
+    """Return a result as the answer that the record keeps."""
     return {"text": result.text, "value": result.value, "error": None, **result.metadata}
 
 
 def _result(answer: Outcome) -> ToolResult:
+    """Return an answer that the record has kept as a result."""
     metadata: dict[str, Any] = {
         name: answer[name] for name in ("calls", "sources") if name in answer
     }

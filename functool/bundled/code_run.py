@@ -32,6 +32,8 @@ from functool.layers.journal_errors import OutcomeUnknown
 from functool.layers.passing import is_passing
 
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
+"""The failures of a call after which its program cannot go on."""
+
 _CLOCKS = ("datetime.now", "date.today")
 
 
@@ -57,7 +59,12 @@ class Stopped(Exception):
 
 @dataclass(slots=True)
 class Run:
-    """The state of one run of a program."""
+    """The state of one run of a program.
+
+    `made` lists its calls so far, each as `{"id", "name", "outcome"}`. `sources` are the untrusted
+    tools behind their results. `printed` holds the texts that it has printed, up to `max_output`
+    characters in all; `unprinted` is how many more there were.
+    """
 
     functions: Mapping[str, Function]
     record: Record

@@ -26,7 +26,7 @@ from typing import Annotated, Any, NotRequired, Protocol, TypeAlias
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from functool import FunctionTool, Tool, ToolError, ToolSettings
+from functool import DefinitionError, FunctionTool, Tool, ToolError, ToolSettings
 from functool.executors import in_thread
 
 __all__ = ["Document", "Filters", "Index", "SearchHit", "SearchIndex", "SearchPage", "search_tool"]
@@ -250,7 +250,13 @@ def search_tool(index: Index) -> Tool:
 
     Args:
         index: A `SearchIndex`, or an object with such a `query`. A sync `query` runs in a thread.
+
+    Raises:
+        DefinitionError: The index has no `query`.
     """
+    if not callable(getattr(index, "query", None)):
+        wanted = "a SearchIndex, or an object with the same method `query`"
+        raise DefinitionError(f"search_tool takes {wanted}, not {type(index).__name__}")
 
     async def search(
         query: Annotated[str, Field(min_length=1, max_length=2_000)],

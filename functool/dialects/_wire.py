@@ -177,8 +177,8 @@ def over(what: str, count: int, limit: int) -> list[str]:
 class Size:
     """How large a schema is.
 
-    `depth` counts objects and arrays inside each other, `characters` those of names and of enum
-    values.
+    `depth` counts objects and arrays inside each other. `characters` are those of names and of enum
+    values. `longest_enum` is the number of characters of one enum of more than 250 values.
     """
 
     properties: int = 0
@@ -211,7 +211,7 @@ def _measure(node: Mapping[str, Any], found: Size) -> None:
     texts = [len(value) if isinstance(value, str) else len(str(value)) for value in values]
     found.enum_values += len(choices)
     found.characters += sum(len(str(name)) for name in properties) + sum(texts)
-    if len(values) > 250:
+    if len(values) > 250:  # OpenAI limits the characters of an enum only if it is this long.
         found.longest_enum = max(found.longest_enum, sum(texts))
 
 

@@ -64,8 +64,10 @@ SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm
 """The search over deferred tools, which runs at the provider."""
 
 MAX_DEFERRED = 10_000
+"""How many deferred tools a request may have."""
 
 ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+"""The names that an argument may have."""
 
 
 def definition(tool: Tool) -> dict[str, Any]:
@@ -156,6 +158,7 @@ def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str]
         plain, lost = render(schema.plain, PLAIN)
         reason = Lost(f"strict is false: {what} is recursive, and a strict schema may not be")
         return plain, [reason, *lost], False
+    # The strict form has one more property: it holds the arguments beyond those with names.
     rest = [
         name
         for name in schema.parameters.get("properties", {})

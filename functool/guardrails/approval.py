@@ -38,6 +38,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
     callables([] if when is None else [when], "when", ("call", "context"))
 
     async def require_approval(call: ToolCall, context: Context[Any]) -> ToolCall | None:
+        # After a person's edit, all guardrails are asked again. Then there is a decision already.
         before = context.decision or {}
         edited = before.get("arguments")
         if edited is None and when is not None and not await inline(when, call, context):

@@ -22,10 +22,11 @@ from functool.schema.json_schema import property_names
 
 Wrote = Callable[[Context[Any]], "str | Iterable[str]"]
 
+# The key in `context.state` of the texts that trusted tools have returned.
 _RETURNED = "functool.trusted_only:returned"
-_SHORT = 200
-_MOST = 10_000
-_NAMED = 50
+_SHORT = 200  # Characters of a text that is remembered.
+_MOST = 10_000  # Texts that are remembered in one context.
+_NAMED = 50  # Places in one argument that a refusal or a request names.
 
 SHOWS_OTHERS = "functool.trusted_only:shows others"
 """A key in the notes of a call whose result shows what other people wrote about their tools."""
@@ -176,9 +177,9 @@ def has_sources(call: ToolCall) -> bool:
 def placed(call: ToolCall, canonical: Iterable[str], schema: ToolSchema) -> dict[str, Any]:
     """Return the metadata of a call with its labels at the places of the canonical arguments.
 
-    A label of an alias moves to the parameter, and one whose place nobody knows, such as a place in
-    the strict form, to the whole call. `canonical` are the names of the canonical arguments. An
-    argument in the schema may be missing there: with null it is left out.
+    A label of an alias moves to the parameter. A label whose place nobody knows, such as a place in
+    the strict form, moves to the whole call. `canonical` are the names of the canonical arguments.
+    An argument that was sent as null may be missing among them.
     """
     found: dict[str, Any] = {}
     known, names = schema.plain.get("properties", ()), schema.names

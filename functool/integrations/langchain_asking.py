@@ -9,6 +9,7 @@ inside of a tool goes to what the tool asks now, because an agent may never make
 
 from __future__ import annotations
 
+import logging
 import re
 import weakref
 from collections import OrderedDict, deque
@@ -31,6 +32,8 @@ REMEMBERED = 4_096
 """How many tasks of graphs are remembered: the latest ones. Each takes a few short texts."""
 
 _DIGEST = re.compile("[0-9a-f]{64}")
+
+logger: logging.Logger = logging.getLogger("functool")
 
 
 class _Shown(NamedTuple):
@@ -153,7 +156,10 @@ def _is_plain_approval(answer: Any) -> bool:
 
 
 def _decision(answer: Any, request: ApprovalRequest, *, own: bool) -> Decision:
-    """Return the value that a graph was resumed with as a decision. An unknown value refuses."""
+    """Return the value that a graph was resumed with as a decision.
+
+    An unknown value refuses, and is logged, because the model reads that a person refused.
+    """
     same = own or _digest_in(answer) == request.digest
     match answer:
         case str():
@@ -167,5 +173,8 @@ def _decision(answer: Any, request: ApprovalRequest, *, own: bool) -> Decision:
             return Decision(approved=same, arguments=arguments)
         case {"type": "reject", "message": str(reason)}:
             return Decision(approved=False, reason=reason)
-        case _:
+        case False | {"type": "reject"}:
             return Decision(approved=False)
+    kind = type(answer).__name__
+    logger.warning("a graph was resumed with a %s that is no decision: the call is refused", kind)
+    return Decision(approved=False)

@@ -15,8 +15,13 @@ from functool.integrations.visible import arguments_text, sources_text
 Request: TypeAlias = ServerRequestContext[Any, Any]
 
 APPROVAL = "approval"
+"""The name of the question in a request for input."""
+
 STATE_PREFIX = "functool-approval:"
+"""How the state of an approval begins. Another state is one of the body's own."""
+
 MAX_QUESTION = 10_000
+"""How many characters the arguments may have that a person is shown."""
 
 
 def can_ask(request: Request) -> bool:

@@ -32,6 +32,7 @@ from functool.integrations.mcp_served import Served, answer
 Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
 
 STATE_SECONDS = 600.0
+"""How long a person may take between the two requests of an approval, in seconds."""
 
 
 class Handlers:
@@ -96,7 +97,7 @@ class Handlers:
         return name in self._served and self._served[name].tool is tool
 
     def find(self, name: str) -> Served | None:
-        """Return the tool that clients call `name`."""
+        """Return the tool that clients call `name`. One that was added since is described first."""
         tool = self._toolset.get(name)
         if tool is not None and not self._is_known(name, tool):
             self._served[name] = Served(tool)

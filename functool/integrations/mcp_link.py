@@ -26,13 +26,21 @@ Listing: TypeAlias = dict[str, tuple[types.Tool, str]]
 """By name, the definition of each tool that a server lists, and its hash."""
 
 MAX_PAGES = 100
+"""How many pages a list of tools may have."""
+
 MAX_TOOLS = untrusted.MAX_TOOLS
 MAX_LISTED = 16 * 1024 * 1024
 """Characters of all definitions of one list. Each page has at most 16 MiB."""
 
 MAX_ROUNDS = 10
+"""How often a server may ask for more input during a call, and how many questions at once."""
+
 CLOSE_SECONDS = 10.0
+"""How long a connection may take to close, before its task is cancelled and after it."""
+
 MAX_ERROR = 1_000
+"""How many characters of a server's error are shown."""
+
 ELSEWHERE = "This tool works only inside of `async with connect(...)`, and on its event loop."
 COMMAND = (
     "A URL begins with http:// or https://, and any other text is the command that starts a server,"
@@ -309,6 +317,7 @@ async def _exchange(
 
 
 def _reason(error: BaseException, patience: float) -> str:
+    """Return why a connection failed. It may take `patience` seconds."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = _beginning(str(error))

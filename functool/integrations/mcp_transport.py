@@ -26,7 +26,11 @@ from functool.integrations.mcp_sizes import MAX_VALUES, Values, has_long_list
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 HTTP_SECONDS = 30.0
+"""How long connecting and writing may take over HTTP."""
+
 STREAM_SECONDS = 300.0
+"""How long a stream over HTTP may be silent."""
+
 MAX_QUESTIONS = 100
 """How many requests of a server are taken within `QUESTION_SECONDS`; no more are answered."""
 
@@ -278,6 +282,7 @@ def _failed_call(id: str | int) -> SessionMessage:
 
 
 def _call_id(answer: Any) -> str | int | None:
+    """Return the id of the call that a malformed answer belongs to, or None if it is not known."""
     if isinstance(answer, str):
         try:
             # Cut long integers, because Python refuses to read them.

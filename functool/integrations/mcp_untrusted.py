@@ -29,7 +29,7 @@ from functool.executors import in_thread
 from functool.integrations.mcp_sizes import has_long_list
 from functool.integrations.visible import is_visible, visible
 
-MAX_NAME = 64
+MAX_NAME = 64  # Characters of a local name. Models accept no longer one.
 MAX_TOOLS = 5_000
 """How many tools of one server are taken: each costs the event loop some time."""
 
@@ -37,11 +37,17 @@ MAX_DEFINITION = 1_048_576
 """Characters of one definition. No model accepts a larger one."""
 
 ANNOTATIONS = frozenset({"title", "description", "$comment"})
+"""Keywords whose texts are for readers only, so they may be cleaned."""
+
 VALUES = frozenset({"default", "const", "enum", "examples"})
+"""Keywords whose values a call has to repeat, so they stay unchanged."""
+
 UNKNOWN_TYPE = "application/octet-stream"
 WRAPS = "functool/wraps"
 """In the `_meta` of a definition. It says that `result` in the structured content is the value."""
+
 UNUSABLE = "functool/unusable"
+"""In the `_meta` of a definition that `listing` has put in place of an invalid one."""
 
 
 def pin(definition: types.Tool) -> str:
@@ -129,7 +135,8 @@ def listing(result: Any, version: str) -> Any:
             return False
         return True
 
-    # One more than are taken, so that they are too many: to judge them all would take seconds.
+    # Checking all of a very long list would take seconds. One more tool than `MAX_TOOLS` is enough
+    # to see later that there are too many.
     result = {**result, "tools": result["tools"][: MAX_TOOLS + 1]}
     if fits(result["tools"]) or not fits([]):
         return result
@@ -219,9 +226,9 @@ async def result(answer: types.CallToolResult, check: Check | None) -> ToolResul
             await in_thread(check.tool.bind, {"answer": value})
         except ArgumentError as error:
             # A problem without a path belongs to the whole: the check takes too much work.
-            fits = not any(problem["path"] for problem in error.problems)
-            does_not = "takes too much work to check against" if fits else "does not fit"
-            text = f"The server's structured answer {does_not} the schema it promised."
+            too_much = not any(problem["path"] for problem in error.problems)
+            wrong = "takes too much work to check against" if too_much else "does not fit"
+            text = f"The server's structured answer {wrong} the schema it promised."
             return ToolResult.failed(text, output=output, metadata=metadata)
         if check.is_wrapped:
             value = value["result"]

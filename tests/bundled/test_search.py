@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from functool import DefinitionError
 from functool.bundled.search import SearchIndex, SearchPage, search_tool
 from tests.support import call
 
@@ -290,3 +291,9 @@ def test_the_schema_of_the_tool_is_small_and_plain():
     assert tool.schema.parameters["required"] == ["query"]
     assert (tool.name, tool.settings.read_only) == ("search", True)
     assert set(tool.schema.output["properties"]) == {"hits", "total", "next_offset"}
+
+
+def test_what_is_no_index():
+    """An index is looked at when the tool is made, and not at its first call."""
+    with pytest.raises(DefinitionError, match="^search_tool takes a SearchIndex, .* not str$"):
+        search_tool("index")

@@ -206,9 +206,9 @@ def transferring(paid: list[int], **options: Any) -> FunctionTool:
     ],
 )
 def test_a_graph_is_resumed_with_a_decision_of_langchain(
-    answer: Any, paid: list[int], read: str
+    answer: Any, paid: list[int], read: str, caplog: Any
 ) -> None:
-    """Approve, edit and reject, as LangChain writes them, answer the interrupt; what is no answer refuses."""
+    """Approve, edit and reject, as LangChain writes them, answer the interrupt; what is no answer refuses, and is logged."""
     ran: list[int] = []
     graph = kept(transferring(ran, input_guardrails=[require_approval()]))
     asyncio.run(graph.ainvoke(GO, CONFIG))
@@ -217,6 +217,10 @@ def test_a_graph_is_resumed_with_a_decision_of_langchain(
 
     assert asked["arguments"] == {"amount": 7, "currency": "CHF"}
     assert (messages[-2].content, ran) == (read, paid)
+    known = isinstance(answer, dict) and answer["type"] in ("approve", "edit", "reject")
+    logged = [] if known else [f"a {type(answer).__name__} that is no decision"]
+    assert [words for words in logged if words in caplog.text] == logged
+    assert ("no decision" in caplog.text) is bool(logged)
 
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
