@@ -1735,6 +1735,31 @@ def test_a_recursive_union_without_tags_is_not_read_without_end(leaf):
         assert got[-1] == pydantic.TypeAdapter(Untagged).validate_json(json.dumps(sent))
 
 
+class Ours(BaseModel):
+    inner: "OursAlias | TheirsAlias | None" = None
+    again: "Ours | None" = None
+
+
+class Theirs(BaseModel):
+    inner: "OursAlias | TheirsAlias | None" = None
+    again: "Theirs | None" = None
+    n: int = 0
+
+
+OursAlias, TheirsAlias = TypeAliasType("OursAlias", Ours), TypeAliasType("TheirsAlias", Theirs)
+Ours.model_rebuild()
+Theirs.model_rebuild()
+
+
+def test_an_alias_in_a_recursive_union_is_followed_to_its_class():
+    """The alias of a class that refers to itself is a reference to a reference."""
+    tool, got = tool_of(Ours | Theirs)
+    deep = leveled(16, {"n": "no"}, lambda inner: {"inner": inner})
+
+    assert call(tool, {"x": {"inner": {"n": 1}}}).success and got
+    assert "too many ways to read the arguments" in call(tool, deep).text
+
+
 def test_readings_of_a_recursive_union_also_have_a_time_limit(monkeypatch):
     """A few thousand readings of a long text would take as long as many of a short one."""
     tool, got = tool_of(Untagged)

@@ -166,6 +166,23 @@ def test_rest_arguments():
     assert schema_of(untyped)["additionalProperties"] is True
 
 
+@pytest.mark.parametrize(
+    ("alias", "field"),
+    [
+        (TypeAliasType("Described", Annotated[Inner, Field(description="A thing.")]), "n"),
+        (TypeAliasType("Recursive", Tree), "label"),
+    ],
+    ids=["described", "recursive"],
+)
+def test_rest_arguments_of_an_alias_are_those_of_its_model(alias, field):
+    """An alias may lead to a definition that stands in `$defs`, too. A boolean is none of its fields."""
+
+    def go(**rest: alias): ...
+
+    assert field in schema_of(go)["additionalProperties"]["properties"]
+    assert run(FunctionTool(go), some={field: True}).text.startswith("Invalid arguments.")
+
+
 def test_rest_arguments_of_a_name_that_a_parameter_has_too():
     """Two models of one name, one of a parameter and one of `**kwargs`, keep their definitions."""
     one = type("Size", (BaseModel,), {"__annotations__": {"a": int}, "__module__": "one"})

@@ -91,19 +91,19 @@ class FunctionBinder:
         taken = {*parts.hidden, *parts.fixed, *self._renamed.values()}
         self._reserved = taken if parts.rest else set()
         names = [] if parts.rest else [p.wire for p in parts.parameters]
-        self._quoted = [_quoted(name) for name in names]
+        self._quoted_names = [_quoted(name) for name in names]
         kinds = kinds_of(self._root)
         self._names_differ = bool(self._renamed or self._reserved)
         self._recursive = "$ref" in kinds and bool(Names(self._root).cycles)
         # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
         # character has at most four), and it needs no decoding.
         most = 0 if self._decode else LONG
-        self._short = most if limit is None else min(limit // 4, most)
-        self._nests = "any" in kinds or self._recursive
-        self._compiles = "regex" in kinds
+        self._fast_length = most if limit is None else min(limit // 4, most)
+        self._may_nest = "any" in kinds or self._recursive
+        self._takes_patterns = "regex" in kinds
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds
-        self._unbounded = self._nests or "number" in kinds
+        self._may_overflow = self._may_nest or "number" in kinds
         # Arguments are flat if no value holds an object. Then each argument has one colon, and
         # counting colons finds unknown arguments faster than pydantic's "forbid".
         has_definitions = parts.core["type"] == "definitions"
@@ -115,21 +115,20 @@ class FunctionBinder:
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name, without defaults."""
-        if type(arguments) is str and len(arguments) < self._short:
+        if type(arguments) is str and len(arguments) < self._fast_length:
             return self._validated(arguments, self._validate)
         text = as_text(arguments, self._limit)
         with without_gc(len(text)):
             if self._decode is not None:
-                text = to_json(self._decode(decoded(text, self._quoted))).decode()
+                text = to_json(self._decode(decoded(text, self._quoted_names))).decode()
             large = len(text) >= LONG
             return self._validated(text, self._validate_large if large else self._validate)
 
     def _validated(self, text: str, validate: Any) -> dict[str, Any]:
-        values: dict[str, Any] | None = None
         try:
-            values = validate(text, strict=True)
+            values: dict[str, Any] | None = validate(text, strict=True)
         except ValidationError:
-            pass  # Its text repeats values, so no ArgumentError may be raised inside of this block.
+            values = None  # This error repeats values, so no ArgumentError may be raised here.
         except Exception as error:
             raise validator_failed(error) from error
         if values is None:
@@ -139,7 +138,7 @@ class FunctionBinder:
             counted = self._decode or (self._flat and text.count(":") == len(values))
             if not (counted or self._names_are_valid(text)):
                 values = self._check_again(text)
-            if self._unbounded or self._lists_numbers:
+            if self._may_overflow or self._lists_numbers:
                 self._refuse_bad_numbers(text)
         if self._droppable and "null" in text:
             drop_nulls(values, self._droppable)
@@ -188,7 +187,7 @@ class FunctionBinder:
         """
         sent = self._parse_texts(decoded(text))
         text = to_json(sent).decode()
-        odd = self._unbounded or "true" in text or "false" in text or not_finite(text)
+        odd = self._may_overflow or "true" in text or "false" in text or not_finite(text)
         problems = number_problems(sent, self._root, self._known) if odd else []
         values: dict[str, Any] = {}
         try:
@@ -208,8 +207,8 @@ class FunctionBinder:
     def _refuse_bad_numbers(self, text: str) -> None:
         """Refuse what strict mode accepts wrongly: `true` for 1, infinite numbers, deep nesting."""
         bools = self._lists_numbers and ("true" in text or "false" in text)
-        odd = bools or (self._unbounded and not_finite(text))
-        if self._nests:
+        odd = bools or (self._may_overflow and not_finite(text))
+        if self._may_nest:
             refuse_depth(text)
         if odd and (problems := number_problems(decoded(text), self._root, self._known)):
             raise ArgumentError(problems)
@@ -220,7 +219,7 @@ class FunctionBinder:
         Raises:
             ArgumentError: A name is repeated.
         """
-        if not self._quoted or may_repeat(text, self._quoted):
+        if not self._quoted_names or may_repeat(text, self._quoted_names):
             decoded(text)
         if self._flat:
             try:
@@ -268,7 +267,7 @@ class FunctionBinder:
             core = {**core, "extra_behavior": "ignore"}
         made = compiled(core, brief=first_only).validate_json
         if not self._recursive:
-            return bounded(made, lambda text: 0) if self._compiles else made
+            return bounded(made, lambda text: 0) if self._takes_patterns else made
         if first_only:
             return bounded(made, lambda text: _MANY + len(text) // 2)
         few = bounded(made, lambda text: _FEW)

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator, core_schema, to_json
 
 from functool.schema.readings import count_pattern, counted
-from functool.schema.rewrite import MAPPINGS, choices_of, fields_of, inside
+from functool.schema.rewrite import MAPPINGS, choices_of, fields_of, followed, inside
 
 _FEW = 1_000
 """A set of so many items is quick, whatever their hashes are."""
@@ -83,7 +83,7 @@ def _with_tags(union: Any, definitions: Mapping[str, Any]) -> Any:
     The order stays, because the first of several choices that fit equally well wins.
     """
     choices = choices_of(union)
-    found = [dict(_tags_of(definitions.get(c.get("schema_ref"), c))) for c in choices]
+    found = [dict(_tags_of(followed(choice, definitions))) for choice in choices]
     for name in dict.fromkeys(name for tags in found for name in tags):
         pairs = [(tag, choices[i]) for i, tags in enumerate(found) for tag in tags.get(name, ())]
         has_tag = [name in tags for tags in found]

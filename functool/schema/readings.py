@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError, core_schema
 
-from functool.schema.rewrite import choices_of, holds_others
+from functool.schema.rewrite import choices_of, followed, holds_others
 
 READ = "functool.read"
 """The type of the error of a member that only counts. It is no problem of the arguments."""
@@ -44,7 +44,7 @@ def counted(union: Any, definitions: Mapping[str, Any], brief: bool) -> Any:
 
     With `brief`, such a union that fits no member is one problem, not one of each member.
     """
-    found = [definitions.get(choice.get("schema_ref"), choice) for choice in choices_of(union)]
+    found = [followed(choice, definitions) for choice in choices_of(union)]
     kinds = sorted(choice["type"] for choice in found if holds_others(choice))
     # In the last two cases, no value is read by two members.
     if not definitions or len(kinds) < 2 or kinds == ["dict", "list"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from cmath import isfinite
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from typing import Any, get_origin
@@ -146,6 +146,13 @@ def inside(core: Any, change: Callable[[Any], Any]) -> Any:
 def choices_of(union: Any) -> list[Any]:
     """Return the core schemas of the members of a union, without their labels."""
     return [choice[0] if isinstance(choice, tuple) else choice for choice in union["choices"]]
+
+
+def followed(core: Any, definitions: Mapping[str, Any]) -> Any:
+    """Replace a reference by its definition. A type alias may be a reference to another one."""
+    while (target := definitions.get(core.get("schema_ref"))) is not None:
+        core = target
+    return core
 
 
 def fields_of(core: Any) -> list[tuple[str, Any]]:

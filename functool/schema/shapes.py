@@ -42,6 +42,8 @@ class TooMuchWork(Exception):
 class CountingMemo(Memo):
     """A `Memo` that counts what is stored in it, and raises `TooMuchWork` beyond `most` steps."""
 
+    __slots__ = ("_left",)
+
     def __init__(self, most: int) -> None:
         self._left = most
 

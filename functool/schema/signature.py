@@ -29,7 +29,7 @@ from functool.errors import DefinitionError
 from functool.schema.admits import types_allowed
 from functool.schema.core import cached, core_of, hoist
 from functool.schema.hints import Hints, Unresolved, fixed_keywords, signature_of
-from functool.schema.json_schema import Names
+from functool.schema.json_schema import Names, resolved
 from functool.schema.parameters import (
     Parameter,
     hidden_source,
@@ -214,10 +214,8 @@ def _compile(parts: FunctionSchema) -> None:
     further = schema["additionalProperties"]
     if isinstance(further, dict) and "$ref" in further:
         names = Names(parts.root)
-        name = names.of(further["$ref"])
-        if name not in names.cycles:  # As pydantic does at the root of a schema.
-            parts.root["additionalProperties"] = {**names.target(name), **further}
-            del parts.root["additionalProperties"]["$ref"]
+        if names.of(further["$ref"]) not in names.cycles:  # As pydantic does at a root.
+            parts.root["additionalProperties"] = {**resolved(parts.root, further)}
     for parameter in parts.parameters:
         found = parts.root["properties"][parameter.wire]
         if not parameter.required and "null" not in types_allowed(found, parts.root, {}):
