@@ -34,7 +34,7 @@ from functool.schema.callables import (
     without_partials,
 )
 from functool.schema.hints import Unresolved
-from functool.schema.parameters import Parameter
+from functool.schema.parameters import EMPTY, Parameter
 from functool.schema.publish import Strict, publish
 from functool.schema.signature import FunctionSchema, describe, returned_schema
 from functool.schema.strict import Codec
@@ -363,7 +363,7 @@ def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
     if parameter.factory is not None:
         return parameter.factory
     default = parameter.default
-    if default is Parameter.empty or parameter.kind is parameter.kind.VAR_POSITIONAL:
+    if default is EMPTY or parameter.kind is parameter.kind.VAR_POSITIONAL:
         return None
     with suppress(Exception):  # An author's own `__hash__` may raise anything.
         hash(default)

@@ -31,6 +31,7 @@ from functool.guardrails.asking import (
     ask,
     await_answer,
     refuse_changed,
+    shown_in,
     with_matching_value,
 )
 
@@ -179,10 +180,15 @@ class Trip:
         """Ask the output guardrails in order, and return the final result."""
         view, record = self.view, self.record
         for guardrail in guardrails:
+            value, shown = result.value, shown_in(result)
+            new = result
             answer = ask(guardrail, result, view, "output", record)
             if answer is not None:
                 new = await await_answer(answer, guardrail, result, "output", record)
-                result = _with_labels_of(result, with_matching_value(result, new))
+            elif shown_in(result) == shown:
+                continue
+            new = with_matching_value(result, new, value, shown)
+            result = _with_labels_of(result, new)
         return result
 
     def note(self, result: ToolResult) -> None:

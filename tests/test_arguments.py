@@ -42,6 +42,7 @@ from functool import (
     FunctionTool,
     SchemaTool,
     ToolModel,
+    Tripwire,
     WrapperTool,
 )
 from functool.binding import functions
@@ -911,6 +912,24 @@ def test_a_mapping_that_raises_is_an_argument_error():
     result = call(echo, Broken())
 
     assert result.error.type == "ArgumentError" and "secret" not in result.text
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_validator_may_stop_the_run(strict, caplog):
+    """A tripwire never becomes a result, whichever mode of pydantic asks the validator."""
+
+    def stop(value):
+        raise Tripwire("halt")
+
+    class Order(BaseModel):
+        count: Annotated[int, AfterValidator(stop)]
+
+    for kind, sent in ((Annotated[int, AfterValidator(stop)], 1), (Order, {"count": "1"})):
+        tool, got = tool_of(kind, strict=strict)
+        for arguments in ({"x": sent}, json.dumps({"x": sent})):
+            with pytest.raises(Tripwire, match="halt"):
+                call(tool, arguments)
+        assert got == [] and caplog.records == []
 
 
 def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():

@@ -1067,6 +1067,24 @@ def test_an_explicit_annotation_beats_the_docstring():
     assert go.description == "Go somewhere."
 
 
+@pytest.mark.parametrize(("many", "rest"), [("Many.", Doc("Rest.")), (Doc("Many."), "Rest.")])
+def test_an_explicit_annotation_of_many_arguments_beats_the_docstring(many, rest):
+    """The text stands at the list of `*args`, and at the values of `**kwargs`."""
+
+    @FunctionTool
+    def go(*many: Annotated[int, many], **rest: Annotated[int, rest]):
+        """Go somewhere.
+
+        Args:
+            *many: no
+            **rest: no
+        """
+
+    schema = go.schema.parameters
+    found = [schema["properties"]["many"], schema["additionalProperties"]]
+    assert [part["description"] for part in found] == ["Many.", "Rest."]
+
+
 @pytest.mark.parametrize("name", ["", "x" * 65])
 def test_names(name):
     """An inferred name outside the portable characters and an empty explicit one are refused; any other is the author's choice."""

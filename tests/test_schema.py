@@ -769,6 +769,7 @@ KEYS = [
     (Annotated[str, Field(pattern="^a")], ["ab"], ["b"]),
     (Annotated[int, Field(ge=3)], ["3"], ["x"]),
     (Colour, ["red", "2"], ["RED"]),
+    (Literal[Colour.BLUE, "x"], ["2", "x"], ["red"]),
 ]
 
 

@@ -244,6 +244,28 @@ def test_shown_as_spares_the_value_from_its_own_guardrail_only():
     assert "secret" not in json.dumps(result.value) and result.structured != {"secret": 1}
 
 
+def test_a_guardrail_that_changes_the_output_in_place_changes_the_value_too():
+    """Code, and what hosts send as structured output, never holds what the model may not read."""
+
+    def new_parts(result, context):
+        result.output[:] = [TextContent(text="clean")]
+
+    def new_texts(result, context):
+        for part in result.output:
+            part.text = "clean"
+        return result
+
+    for change in (new_parts, new_texts):
+        for before in ([], [lambda result, context: result.shown_as("a secret")]):
+            tool = FunctionTool(lambda: "a secret", name="t", output_guardrails=[*before, change])
+            result = call(tool)
+            assert (result.text, result.value, result.structured) == ("clean", "clean", "clean")
+    tool = FunctionTool(
+        lambda: {"a": 1}, name="t", output_guardrails=[lambda result, context: None]
+    )
+    assert call(tool).value == {"a": 1}
+
+
 def test_shown_as_takes_text_content_and_lists_of_them():
     """What is shown is rendered by the rule of `ToolResult.of`."""
     part = TextContent(text="t")

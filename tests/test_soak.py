@@ -174,7 +174,7 @@ def test_the_soak_can_fail():
         task = asyncio.ensure_future(asyncio.sleep(60))
         thread = threading.Thread(target=release.wait)
         thread.start()
-        kept = [[] for _ in range(100)]
+        kept = [[] for _ in range(100_000)]
         with open(os.devnull):
             after = census()
         release.set()
@@ -184,7 +184,8 @@ def test_the_soak_can_fail():
 
     before, after, _ = asyncio.run(main())
     assert (after["tasks"], after["threads"]) == (before["tasks"] + 1, before["threads"] + 1)
-    assert after["objects"] >= before["objects"] + 100
+    # Half of them: a thread of an earlier test may have let go of its own meanwhile.
+    assert after["objects"] >= before["objects"] + 50_000
     if os.path.isdir("/proc/self/fd"):
         assert after["files"] == before["files"] + 1
 

@@ -27,7 +27,6 @@ from functool.binding.json_text import (
     as_text,
     decoded,
     drop_nulls,
-    has_escaped_name,
     may_repeat,
     not_finite,
     parsed,
@@ -36,6 +35,7 @@ from functool.binding.json_text import (
 )
 from functool.binding.problems import path_text, problems_of, unknown_name
 from functool.errors import ArgumentError
+from functool.executors import failure_or_raise
 from functool.schema.admits import find_bool_for_number, kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
@@ -220,7 +220,7 @@ class FunctionBinder:
         Raises:
             ArgumentError: A name is repeated.
         """
-        if has_escaped_name(text) or not self._quoted or may_repeat(text, self._quoted):
+        if not self._quoted or may_repeat(text, self._quoted):
             decoded(text)
         if self._flat:
             try:
@@ -326,7 +326,12 @@ class FunctionBinder:
 
 
 def validator_failed(error: Exception) -> ArgumentError:
-    """Log an exception of an author's validator, and return the error for the model."""
+    """Log an exception of an author's validator, and return the error for the model.
+
+    Raises:
+        Tripwire: The validator stopped the run.
+    """
+    failure_or_raise(error)
     if isinstance(error, ReadTooOften):
         reason = "several members of a recursive union fit at each level"
         return ArgumentError(f"there are too many ways to read the arguments: {reason}")

@@ -47,7 +47,11 @@ def as_text(arguments: Any, limit: int | None = None) -> str:
         # A subclass such as a str Enum may override `__str__`.
         text = str.__str__(arguments)
     elif isinstance(arguments, Mapping):
-        text = to_text(arguments)
+        try:
+            text = _encoder.encode(arguments)
+        except Exception:  # A mapping class of the caller may raise any exception.
+            wrong = "the arguments hold a value that JSON cannot express"
+            raise ArgumentError(wrong) from None
     else:
         raise ArgumentError("the arguments must be a JSON object")
     # A character has at most four bytes, so short text need not be encoded.
@@ -79,24 +83,19 @@ def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
         raise ArgumentError("the arguments must be a JSON object")
     # With many names, reading the text again is faster than searching for each name.
     if text.count(":") != len(value) and (
-        has_escaped_name(text)
-        or len(value) > 50
-        or may_repeat(text, quoted or [f'"{name}"' for name in value])
+        len(value) > 50 or may_repeat(text, quoted or [f'"{name}"' for name in value])
     ):
         _refuse_repeats(text)
     return value
 
 
-def has_escaped_name(text: str) -> bool:
-    """Whether a name in JSON text may hold an escape, so that searching for names fails.
-
-    An escape in a value does not count.
-    """
-    return "\\" in text and _ESCAPED_NAME(text)
-
-
 def may_repeat(text: str, quoted: Iterable[str]) -> bool:
-    """Whether one of the quoted names may occur twice as a name in JSON text."""
+    """Whether one of the quoted names may occur twice as a name in JSON text.
+
+    A name with an escape in it may be any name. An escape in a value does not count.
+    """
+    if "\\" in text and _ESCAPED_NAME(text):
+        return True
     long = len(text) > 1000
     for name in quoted:
         # A second occurrence follows a comma. For long text, searching for that with the engine is
@@ -136,18 +135,6 @@ def refuse_infinite(value: Any) -> None:
     if isinstance(items, list):
         for item in items:
             refuse_infinite(item)
-
-
-def to_text(value: Any) -> str:
-    """Return a value as JSON text.
-
-    Raises:
-        ArgumentError: JSON cannot express the value.
-    """
-    try:
-        return _encoder.encode(value)
-    except Exception:  # A mapping class of the caller may raise any exception.
-        raise ArgumentError("the arguments hold a value that JSON cannot express") from None
 
 
 def _plain(value: Any) -> Any:

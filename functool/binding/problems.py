@@ -77,7 +77,7 @@ def problems_of(
             if (*steps,) in unknown:  # Another member of a union has refused it.
                 continue
             *above, name = steps
-            names = names_at(schema, above, schema, tuples)
+            names = names_at(schema, above, tuples)
             problem = unknown_name(str(name), names, path_text(above, known), len(unknown))
             unknown.add((*steps,))
         else:
@@ -88,7 +88,7 @@ def problems_of(
                 context["expected"] = context.get("expected_tags")
             problem = {"path": path_text(steps, known), **_expected(detail, known)}
             pairs = strict and detail["type"] in _DICT
-            if pairs and not names_at(schema, steps, schema, tuples):
+            if pairs and not names_at(schema, steps, tuples):
                 problem["expected"] += PAIRS
             problem["expected"] += repeated_key(detail.get("input"))
         earlier = found.setdefault(problem["path"], problem)

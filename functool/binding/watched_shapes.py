@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from functool.binding.engine import matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
-from functool.schema.rewrite import choices_of
+from functool.schema.rewrite import choices_of, fields_of
 from functool.schema.shapes import NAMES, TooMuchWork, values_of
 from functool.schema.signature import FunctionSchema
 
@@ -227,11 +227,10 @@ class CoreShapes(Shapes):
 
 def _object(source: Any, config: Any) -> Shape:
     """Return the shape of an object with fields: a model, a dataclass or a TypedDict."""
-    fields, names = source["fields"], {}
+    names = {}
     if config.keys() - _HARMLESS:
         return OPEN
-    named = fields.items() if isinstance(fields, dict) else ((f["name"], f) for f in fields)
-    for name, field in named:
+    for name, field in fields_of(source):
         alias = field.get("validation_alias", name)
         if not isinstance(alias, str):
             return {"object": {}}

@@ -240,7 +240,9 @@ class _CodeTool(Tool):
         """Name the calls that a program had made when the time was over, or when it failed."""
         result = await super().on_error(error, context)
         run: Run | None = context.notes.get(_RUN)
-        return result if run is None or not run.all_made() else run.with_calls(result)
+        if run is None or not run.all_made():
+            return replace(result, metadata={"calls": [], **result.metadata})
+        return run.with_calls(result)
 
     async def _record(self, call: ToolCall, context: Context[Any], code: str) -> Record:
         """Return the record of this call's program.

@@ -185,6 +185,9 @@ async def _converted(html: str, limit: int) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env={name: os.environ[name] for name in START if name in os.environ},
+        # Read all of the output at once. If reading paused, and then nobody read on, asyncio would
+        # wait for the end of the dead process for ever.
+        limit=sys.maxsize,
     )
     request = json.dumps({"limit": limit}).encode() + b"\n" + html.encode("utf-8", "replace")
     try:

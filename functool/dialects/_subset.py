@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from functool.schema.json_schema import DEFINITIONS, UNSET, children, lookup
-from functool.schema.shapes import is_type, types_of, values_of
-from functool.schema.subset import AZURE, KEPT, STRUCTURE, TYPES, malformed, moves_to_text
+from functool.schema.shapes import TYPES, is_type, types_of, values_of
+from functool.schema.subset import KEPT, STRUCTURE, malformed, moves_to_text
 
+_NOT_AZURE = ("minLength", "maxLength", "default")  # OpenAI accepts these keywords, Azure does not.
 _UNREAD = ("patternProperties", "propertyNames")  # They leave the subset whatever they hold.
 _WORDS = {
     "root-type": "the root is not an object",
@@ -64,7 +65,7 @@ def _find(s: Any, path: str, root: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield path, reason.partition(":")[0]
         return
     for key in s:
-        if key in AZURE:
+        if key in _NOT_AZURE:
             yield path, f"azure-{key}"
         elif key not in KEPT and (path != "#" or key not in ("$id", "$schema")):
             yield path, f"keyword-{key}"

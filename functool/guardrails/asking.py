@@ -192,12 +192,21 @@ def checked_order(guardrails: list[Any]) -> list[Any]:
     return guardrails
 
 
-def with_matching_value(result: ToolResult, new: ToolResult) -> ToolResult:
+def shown_in(result: ToolResult) -> list[Any]:
+    """Return what a result shows, by which a change is seen that a guardrail makes in place."""
+    return [getattr(part, "text", part) for part in result.output]
+
+
+def with_matching_value(
+    result: ToolResult, new: ToolResult, value: Any, shown: list[Any]
+) -> ToolResult:
     """Return a guardrail's new result, with a `value` that reveals no more than its output.
 
-    Code must not read what the model may not. A guardrail that used `shown_as` is the exception.
+    `value` and `shown` are what `result` held before the guardrail, which may have changed it in
+    place. Code must not read what the model may not. A guardrail that used `shown_as` is the
+    exception.
     """
-    says_more = new.value is result.value and (new.error is None or new.value is not None)
-    if new is result or new.keeps_value or not says_more or new.output == result.output:
+    says_more = new.value is value and (new.error is None or new.value is not None)
+    if not says_more or shown_in(new) == shown or (new.keeps_value and new is not result):
         return new
     return changed(new, value=new.text, _shown=None)

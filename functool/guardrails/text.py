@@ -157,6 +157,8 @@ def _clean_value(clean: Callable[[str], str], value: Any) -> Any:
         new = {_clean_value(clean, k): _clean_value(clean, item) for k, item in value.items()}
     elif type(value) in (list, tuple, set, frozenset):
         new = type(value)(_clean_value(clean, item) for item in value)
+    elif isinstance(value, tuple) and (make := getattr(value, "_make", None)):  # A named tuple.
+        new = make(_clean_value(clean, item) for item in value)
     else:  # Match an object by its JSON.
         text = to_json(value)
         same = _parsed(text)

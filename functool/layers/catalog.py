@@ -10,7 +10,6 @@ through `call_tool`.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +35,7 @@ from functool import (
 from functool.binding.watch import Watch
 from functool.executors import in_thread, inline
 from functool.layers.search_tool import FOUND as FOUND
-from functool.layers.search_tool import SearchTool
+from functool.layers.search_tool import SearchTool, shown
 from functool.layers.some_tools import for_tool
 from functool.layers.words import CANDIDATES, FIELDS, WordIndex
 from functool.schema.json_schema import walk
@@ -235,13 +234,14 @@ class Catalog:
                 return ToolResult(
                     output=ToolResult.of("No tool fits. Try other words.").output, value=[]
                 )
-            return ToolResult.of([_shown(match.tool, fixed) for match in matches])
+            return ToolResult.of(shown([match.tool for match in matches], with_parameters=fixed))
 
         then = f"Call one with {CALL}." if fixed else "You can call those that are found."
         tool = SearchTool(
             search_tools,
             description=f"Search {len(self):,} tools by what they do. {then}",
-            executor=inline if self._rank is None else in_thread,
+            # In a thread, because the parameters of one tool may be a megabyte.
+            executor=in_thread if fixed or self._rank is not None else inline,
             settings=ToolSettings(display_name="Search tools", read_only=True, idempotent=True),
         )
         tool.tools = self.tools
@@ -383,14 +383,6 @@ def _inner_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
             known += [name for name in names if name not in known]
         inner["sources"] = found
     return inner
-
-
-def _shown(tool: Tool, with_parameters: bool) -> dict[str, Any]:
-    """Return the entry of a found tool in the result of `search_tools`."""
-    entry: dict[str, Any] = {"name": tool.name, "description": tool.description}
-    if with_parameters:
-        entry["parameters"] = copy.deepcopy(tool.schema.parameters)
-    return entry
 
 
 def _fields(tool: Tool, examples: Iterable[str]) -> list[str]:

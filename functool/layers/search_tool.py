@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+import json
+from collections.abc import Iterable
 from typing import Any
 
-from functool import Context, FunctionTool, ToolResult, Toolset
+from functool import Context, FunctionTool, Tool, ToolResult, Toolset
 from functool.guardrails.sources import SHOWS_OTHERS, agents
 
 FOUND = "functool.catalog.found"
 """The key in `context.state` under which the found names are stored, in order."""
+
+MAX_SHOWN = 1_048_576
+"""How many characters the parameters of several tools may have as JSON. No model reads more."""
+
+TOO_LONG = {
+    "type": "object",
+    "description": "Too long to show here. Search for this tool alone, with limit=1.",
+}
 
 
 class SearchTool(FunctionTool[..., Any]):
@@ -30,3 +41,22 @@ class SearchTool(FunctionTool[..., Any]):
             context.notes[SHOWS_OTHERS] = True
             for labels in agents.get():  # An agent may repeat what the search has shown it.
                 labels += strangers
+
+
+def shown(tools: Iterable[Tool], *, with_parameters: bool) -> list[dict[str, Any]]:
+    """Return the entries of found tools. Parameters that are too long together are left out.
+
+    Those of the first tool are always shown.
+    """
+    entries: list[dict[str, Any]] = []
+    room = MAX_SHOWN
+    for tool in tools:
+        entry: dict[str, Any] = {"name": tool.name, "description": tool.description}
+        if with_parameters:
+            parameters = tool.schema.parameters
+            size = len(json.dumps(parameters, default=str))
+            fits = size <= room or not entries
+            entry["parameters"] = copy.deepcopy(parameters if fits else TOO_LONG)
+            room -= size if fits else 0
+        entries.append(entry)
+    return entries

@@ -8,11 +8,9 @@ from math import isfinite
 from typing import Any
 
 from functool.schema.json_schema import UNSET, children, resolved
-from functool.schema.shapes import NAMES, entries, is_type, part_at, types_of, values_of
+from functool.schema.shapes import NAMES, TYPES, entries, is_type, part_at, types_of, values_of
 
 _DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
-TYPES = {*NAMES.values()}
-_NUMBERS = ("integer", "number")
 
 Known = dict[tuple[str, int], set[str]]
 """The types that the lists in schemas allow, by the keyword and the id of each list."""
@@ -124,7 +122,7 @@ def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
     """
     kind, choices = schema.get("type"), values_of(schema)
     if isinstance(value, bool):
-        if kind in _NUMBERS:
+        if kind in ("integer", "number"):
             return f"{'an' if kind == 'integer' else 'a'} {kind}, not a boolean"
         if kind == "string" and "format" in schema:  # pydantic reads `true` as the address 0.0.0.1.
             return f"a valid {schema['format']}, not a boolean"
@@ -135,12 +133,12 @@ def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
     return "" if isinstance(kind, str) and kind != NAMES[type(value)] else None
 
 
-def names_at(schema: Any, steps: Sequence[Any], root: Any, tuples: Any) -> list[str]:
-    """Return the property names at the path `steps`. In a union, those of all members.
+def names_at(root: Any, steps: Sequence[Any], tuples: Any) -> list[str]:
+    """Return the property names at the path `steps` of a schema. In a union, those of all members.
 
     `tuples` are the fields of named tuples, by their number: the schema shows a tuple as a list.
     """
-    here = _with_members([schema], root)
+    here = _with_members([root], root)
     for step in steps:
         here = _with_members([part_at(part, step, root) for part in here], root)
     fields = (tuples.get(len(part.get("prefixItems", ())), ()) for part in here)

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator, core_schema, to_json
 
 from functool.schema.readings import count_pattern, counted
-from functool.schema.rewrite import MAPPINGS, choices_of, inside
+from functool.schema.rewrite import MAPPINGS, choices_of, fields_of, inside
 
 _FEW = 1_000
 """A set of so many items is quick, whatever their hashes are."""
@@ -105,9 +105,7 @@ def _tags_of(core: Any) -> Iterator[tuple[str, list[str]]]:
     inner = core["schema"] if core["type"] in ("model", "dataclass") else core
     if core.get("custom_init") or inner["type"] not in _FIELDS:
         return
-    fields = inner["fields"]
-    named = fields.items() if isinstance(fields, dict) else ((f["name"], f) for f in fields)
-    for name, field in named:
+    for name, field in fields_of(inner):
         part, is_fixed = field["schema"], "validation_alias" not in field
         if part["type"] == "literal" and is_fixed and field.get("required", True):
             texts = part["expected"]

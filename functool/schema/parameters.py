@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, Field, RootModel
 from pydantic.fields import FieldInfo
@@ -31,8 +31,6 @@ class Parameter:
     type does not admit null. `by_field` means that the default comes from a pydantic `Field` and
     not from the signature.
     """
-
-    empty: ClassVar[Any] = EMPTY
 
     name: str
     wire: str
@@ -118,8 +116,8 @@ def read_parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
     """Read a parameter of a signature."""
     name, kind, default = parameter.name, parameter.kind, parameter.default
     if kind is inspect.Parameter.VAR_POSITIONAL:
-        items: Any = list[annotation]
-        return Parameter(name, name, core_of(items, name), False, kind)
+        core, text = core_of(cast(Any, list[annotation]), name), text_of(annotation)
+        return Parameter(name, name, core, False, kind, description=text)
     if isinstance(default, FieldInfo):
         annotation, default = Annotated[annotation, default], EMPTY
     return read_annotation(Parameter(name, name, None, default is EMPTY, kind, default), annotation)
@@ -128,19 +126,26 @@ def read_parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
 def read_annotation(found: Parameter, annotation: Any) -> Parameter:
     """Fill in a parameter from its annotation: type, description, alias and default."""
     if get_origin(annotation) is Annotated:
+        found.description = text_of(annotation)
         kind, *extras = get_args(annotation)
         for place, extra in enumerate(extras):
-            if isinstance(extra, str):
-                found.description = extra
-            elif isinstance(extra, Doc):
-                found.description = extra.documentation
-            elif isinstance(extra, FieldInfo):
+            if isinstance(extra, FieldInfo):
                 _read_field(found, extra)
                 extras[place] = _type_part(extra)
-        found.description = inspect.cleandoc(found.description)
         annotation = Annotated[(kind, *extras)]
     found.core = core_of(annotation, found.name)
     return found
+
+
+def text_of(annotation: Any) -> str:
+    """Return the text in an annotation, which may be a str or a `Doc`; "" without one."""
+    text = ""
+    for extra in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
+        if isinstance(extra, str):
+            text = extra
+        elif isinstance(extra, Doc):
+            text = extra.documentation
+    return inspect.cleandoc(text)
 
 
 def _read_field(found: Parameter, info: FieldInfo) -> None:

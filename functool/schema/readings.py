@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from time import thread_time
+from types import SimpleNamespace
 from typing import Any
 
 from pydantic_core import PydanticCustomError, core_schema
@@ -30,7 +31,8 @@ _NEVER = object()
 SECONDS, SECONDS_A_CHARACTER = 0.5, 2e-6
 """How long one validation of recursive unions may compute: each reading may be of a long text."""
 
-_left: ContextVar[list[float] | None] = ContextVar("left", default=None)
+_left: ContextVar[SimpleNamespace | None] = ContextVar("left", default=None)
+"""What one validation has left: readings, the time until which it may run, pattern characters."""
 
 
 class ReadTooOften(Exception):
@@ -65,16 +67,16 @@ def _counter() -> Any:
 
 def _count() -> None:
     if (left := _left.get()) is not None:
-        left[0] -= 1
-        if left[0] < 0 or (left[0] % 16 == 0 and thread_time() > left[1]):
+        left.readings -= 1
+        if left.readings < 0 or (left.readings % 16 == 0 and thread_time() > left.until):
             raise ReadTooOften
 
 
 def count_pattern(sent: Any) -> Any:
     """Count the characters of what becomes an `re.Pattern`, and return it."""
-    left = _left.get() or [0, 0, MAX_PATTERN]
-    left[2] -= len(str(sent))
-    if left[2] < 0:
+    left = _left.get() or SimpleNamespace(characters=MAX_PATTERN)
+    left.characters -= len(str(sent))
+    if left.characters < 0:
         raise PydanticCustomError(LONG_PATTERN, LONG_PATTERN)
     return sent
 
@@ -87,7 +89,7 @@ def bounded(validate: Callable[..., Any], most: Callable[[str], int]) -> Callabl
 
     def validated(text: str, strict: bool | None = None) -> Any:
         until = thread_time() + SECONDS + SECONDS_A_CHARACTER * len(text)
-        token = _left.set([most(text), until, MAX_PATTERN])
+        token = _left.set(SimpleNamespace(readings=most(text), until=until, characters=MAX_PATTERN))
         try:
             return validate(text, strict=strict)
         finally:

@@ -89,11 +89,7 @@ def _without_bools(core: Any, made: Any) -> Any:
 
     pydantic's strict mode accepts them for a listed number only.
     """
-    listed = [
-        getattr(item, "value", item)
-        for item in (*core.get("expected", ()), *core.get("members", ()))
-    ]
-    kinds = {*map(type, listed)}
+    kinds = {*map(type, _listed(core))}
     is_number = core.get("type") in ("int", "float")
     if not is_number and (bool in kinds or kinds.isdisjoint((int, float))):
         return made
@@ -152,6 +148,12 @@ def choices_of(union: Any) -> list[Any]:
     return [choice[0] if isinstance(choice, tuple) else choice for choice in union["choices"]]
 
 
+def fields_of(core: Any) -> list[tuple[str, Any]]:
+    """Return the names and the fields of a model, a TypedDict or a dataclass, which has a list."""
+    fields = core["fields"]
+    return [*fields.items()] if isinstance(fields, dict) else [(f["name"], f) for f in fields]
+
+
 def holds_others(core: Any) -> bool:
     """Whether a core schema holds other core schemas."""
     return not _INNER.isdisjoint(core)
@@ -181,5 +183,10 @@ def choices_by_key(core: Any) -> dict[str, Any]:
 
     In JSON the keys of a dict are always texts.
     """
-    choices = [*core.get("expected", ()), *(member.value for member in core.get("members", ()))]
-    return {key_text(choice): choice for choice in choices if not isinstance(choice, (str, Enum))}
+    return {key_text(choice): choice for choice in _listed(core) if not isinstance(choice, str)}
+
+
+def _listed(core: Any) -> list[Any]:
+    """Return the values that a core schema lists: of a `Literal`, or of the members of an Enum."""
+    found = (*core.get("expected", ()), *core.get("members", ()))
+    return [item.value if isinstance(item, Enum) else item for item in found]

@@ -18,11 +18,12 @@ NAMES: dict[type, str] = {
     list: "array",
     dict: "object",
 }
+TYPES = {*NAMES.values()}
+_NUMBERS = {"integer", "number"}
 _IMPLIED = {
     "array": {"items", "prefixItems"},
     "object": {"properties", "additionalProperties", "patternProperties", "required"},
 }
-_NUMBERS = {"integer", "number"}
 _MOST = 50
 
 # Results of one run by the ids of (schema or step, value), and the targets of references by the ids

@@ -30,10 +30,16 @@ from functool.schema.admits import types_allowed
 from functool.schema.core import cached, core_of, hoist
 from functool.schema.hints import Hints, Unresolved, fixed_keywords, signature_of
 from functool.schema.json_schema import Names
-from functool.schema.parameters import Parameter, hidden_source, read_annotation, read_parameter
+from functool.schema.parameters import (
+    Parameter,
+    hidden_source,
+    read_annotation,
+    read_parameter,
+    text_of,
+)
 from functool.schema.plain import PlainJsonSchema
 
-EMPTY = Parameter.empty
+EMPTY = inspect.Parameter.empty
 _KEYWORDS = ("type", "properties", "required", "additionalProperties", "$defs")
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
 _ITERATORS = (
@@ -47,17 +53,18 @@ class FunctionSchema:
     """The compiled signature of a function.
 
     `parameters` are in the signature's order. `rest` is the name of `**kwargs`, or "" without it,
-    and `rest_core` is the core schema of its values. `hidden` maps injected parameters to
-    `Context`, `ToolCall` or a provider. `fixed` are the keywords that a partial has set.
-    `positional` lists the parameters, hidden ones included, that have to be passed by position.
-    `core` is the core schema of all arguments, and `root` their plain JSON Schema (2020-12),
-    without texts from the docstring. `returns` is the return annotation, or `EMPTY` if there is
-    none or if it cannot be resolved.
+    `rest_core` the core schema of its values, and `rest_text` the text in its annotation. `hidden`
+    maps injected parameters to `Context`, `ToolCall` or a provider. `fixed` are the keywords that a
+    partial has set. `positional` lists the parameters, hidden ones included, that have to be passed
+    by position. `core` is the core schema of all arguments, and `root` their plain JSON Schema
+    (2020-12), without texts from the docstring. `returns` is the return annotation, or `EMPTY` if
+    there is none or if it cannot be resolved.
     """
 
     parameters: list[Parameter] = field(default_factory=list)
     rest: str = ""
     rest_core: Any = None
+    rest_text: str = ""
     hidden: dict[str, Any] = field(default_factory=dict)
     fixed: set[str] = field(default_factory=set)
     positional: list[inspect.Parameter] = field(default_factory=list)
@@ -78,8 +85,8 @@ class FunctionSchema:
             if text := own or texts.get(parameter.name, ""):
                 found["description"] = text
         rest = schema["additionalProperties"]
-        if isinstance(rest, dict) and texts.get(self.rest):
-            rest.setdefault("description", texts[self.rest])
+        if isinstance(rest, dict) and (text := self.rest_text or texts.get(self.rest)):
+            rest.setdefault("description", text)
         return schema
 
 
@@ -132,6 +139,7 @@ def _add(parts: FunctionSchema, parameter: inspect.Parameter, hint: Hints) -> No
         parts.parameters.append(read_parameter(parameter, annotation))
     elif get_origin(annotation) != cast(Any, Unpack):
         parts.rest, parts.rest_core = name, core_of(annotation, name)
+        parts.rest_text = text_of(annotation)
     else:
         _add_unpacked(parts, name, get_args(annotation)[0], hint)
 

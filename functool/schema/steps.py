@@ -18,6 +18,8 @@ from functool.schema.subset import text, without
 
 _PAIR = {"key", "value"}
 Step = Callable[[Any, CountingMemo], Any]
+Member = tuple[Any, Step | None, Mapping[str, Any]]
+"""A member of a union: its plain schema, the step of its values, and its constants."""
 
 
 class Form(NamedTuple):
@@ -78,22 +80,20 @@ def _spread(value: dict[str, Any], rest: str, names: Collection[str]) -> dict[st
 
 def _dict_of(value: Any) -> dict[str, Any] | None:
     """Return the dict that an array of pairs stands for, or None for any other value."""
-    pairs = _pairs(value)
-    return None if pairs is None or repeats_key(value) else dict(pairs)
+    if not _are_pairs(value) or repeats_key(value):
+        return None
+    return {pair["key"]: pair["value"] for pair in value}
 
 
 def repeats_key(value: Any) -> bool:
     """Whether a value is an array of `{key, value}` with a repeated key, so that it is no dict."""
-    pairs = _pairs(value) or []
-    return len(dict(pairs)) < len(pairs)
+    return _are_pairs(value) and len({pair["key"] for pair in value}) < len(value)
 
 
-def _pairs(value: Any) -> list[tuple[str, Any]] | None:
-    """Return an array of `{key, value}` as pairs, or None for any other value."""
-    is_pairs = isinstance(value, list) and all(
+def _are_pairs(value: Any) -> bool:
+    return isinstance(value, list) and all(
         type(pair) is dict and pair.keys() == _PAIR and type(pair["key"]) is str for pair in value
     )
-    return [(pair["key"], pair["value"]) for pair in value] if is_pairs else None
 
 
 def decode_tuple(
@@ -117,38 +117,32 @@ def decode_reference(forms: Mapping[str, Form], ref: str, value: Any, memo: Coun
     return step(value, memo) if step else value
 
 
-def decode_union(
-    members: Sequence[Any],
-    forms: Sequence[Form],
-    tags: Sequence[Mapping[str, Any]],
-    root: Any,
-    value: Any,
-    memo: CountingMemo,
-) -> Any:
-    """Decode a union, whose members have these `tags`.
+def decode_union(members: Sequence[Member], root: Any, value: Any, memo: CountingMemo) -> Any:
+    """Decode a union.
 
     If a value fits a member in plain form, it is not changed. Otherwise the first member decodes it
     whose schema fits the decoded value.
     """
-    key = (id(forms), id(value))
-    if key not in memo:
-        memo[key] = (value, value)
-        memo.spend(len(tags) // 4)
-        is_scalar = not isinstance(value, (dict, list))
-        likely = [i for i, tag in enumerate(tags) if is_scalar or not _contradicts(tag, value)]
-        if not (is_scalar or any(fits(members[i], value, root, memo) for i in likely)):
-            for i in likely:
-                step = forms[i].decode
-                plain = step(value, memo) if step else value
-                if fits(members[i], plain, root, memo):
-                    memo[key] = (plain, value)
-                    return plain
-            # No member fits. Decode by the tag, so that validation finds only the actual mistake.
-            for i in likely:
-                step, tag = forms[i].decode, tags[i].items()
-                if step and tag and isinstance(value, dict) and tag <= value.items():
-                    memo[key] = (step(value, memo), value)
-                    break
+    key = (id(members), id(value))
+    if key in memo:
+        return memo[key][0]
+    memo[key] = (value, value)
+    memo.spend(len(members) // 4)
+    if not isinstance(value, (dict, list)):
+        return value
+    likely = [member for member in members if not _contradicts(member[2], value)]
+    if any(fits(schema, value, root, memo) for schema, _, _ in likely):
+        return value
+    for schema, step, _ in likely:
+        plain = step(value, memo) if step else value
+        if fits(schema, plain, root, memo):
+            memo[key] = (plain, value)
+            return plain
+    # No member fits. Decode by the tag, so that validation finds only the actual mistake.
+    for _, step, tags in likely:
+        if step and tags and isinstance(value, dict) and tags.items() <= value.items():
+            memo[key] = (step(value, memo), value)
+            break
     return memo[key][0]
 
 

@@ -58,7 +58,7 @@ class Codec(NamedTuple):
         schema: The strict form, inside the subset.
         decode: Converts a value to plain form. The value may be strict, plain or a mixture. A value
             of another shape is returned unchanged. It never modifies its input. It raises only an
-            `ArgumentError`, if unions take more steps than its second argument says.
+            `ArgumentError`, if unions take more than `DECODE_STEPS`.
         reasons: Each place whose values differ between the forms, or lose a part of their range:
             the path, the rule, and how to avoid the encoding.
         flat_nulls: If all that `decode` does is to drop nulls at the top level, the names whose
@@ -66,7 +66,7 @@ class Codec(NamedTuple):
     """
 
     schema: dict[str, Any]
-    decode: Callable[..., Any]
+    decode: Callable[[Any], Any]
     reasons: tuple[str, ...]
     flat_nulls: tuple[str, ...] | None
 
@@ -104,11 +104,11 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
         raise SchemaError(f"There is no strict form:\n{lines}", problems)
     step = form.decode
 
-    def decode(value: Any, most: int = DECODE_STEPS) -> Any:
+    def decode(value: Any) -> Any:
         if type(value) is not dict and isinstance(value, Mapping):
             value = dict(value)
         try:
-            return step(value, shapes.CountingMemo(most)) if step else value
+            return step(value, shapes.CountingMemo(DECODE_STEPS)) if step else value
         except shapes.TooMuchWork as error:
             raise ArgumentError(str(error)) from None
 
@@ -169,7 +169,7 @@ class _Reader:
         moved = [key for key, value in s.items() if subset.moves_to_text(key, value)]
         texts = [s["description"]] if isinstance(s.get("description"), str) else []
         texts += [f"{'Default' if key == 'default' else key}: {text(s[key])}." for key in moved]
-        kept = without(s, {*subset.NOT_COPIED, *moved})
+        kept = {key: s[key] for key in s if key in subset.COPIED and key not in moved}
         return form._replace(strict=subset.describe(form.strict, kept, texts))
 
     def shape(self, s: dict[str, Any], path: str) -> Form:
@@ -181,7 +181,7 @@ class _Reader:
             if word in s:
                 return self.union(s, word, path)
         types = [*dict.fromkeys(shapes.types_of(s))]
-        if not {*types} <= subset.TYPES:
+        if not {*types} <= shapes.TYPES:
             return self.fail(path, "type-unknown: JSON Schema has no such type")
         if "enum" in s or "const" in s:
             return self.choice(s, types, path)
@@ -237,8 +237,9 @@ class _Reader:
         nested = sum(f.strict.get("type", "object") in ("object", "array") for f in forms)
         if decode and nested > 1:
             plain = [resolved(self.root, member) for member in members]
-            tags = [shapes.tags_of(member) for member in plain]
-            decode = partial(steps.decode_union, plain, forms, tags, self.root)
+            decoding = [form.decode for form in forms]
+            union = [*zip(plain, decoding, map(shapes.tags_of, plain), strict=True)]
+            decode = partial(steps.decode_union, union, self.root)
             self.unions.append((path, forms, decode))
         return Form(strict, decode)
 

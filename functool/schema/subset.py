@@ -7,23 +7,23 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from functool.schema.json_schema import UNSET
-from functool.schema.shapes import SAMPLES, types_of, values_of
+from functool.schema.shapes import types_of, values_of
 
 _words = str.split
-TYPES = {*SAMPLES, "array", "object"}
 STRUCTURE = {
     *_words("type enum const $ref anyOf oneOf allOf items prefixItems minItems maxItems"),
     *_words("properties required additionalProperties patternProperties propertyNames"),
 }
 _FORMATS = _words("date-time time date duration email hostname ipv4 ipv6 uuid")
 _LOOK_AROUND = ("(?=", "(?!", "(?<=", "(?<!")
-AZURE = _words("minLength maxLength default")
-"""The keywords that OpenAI accepts and Azure does not."""
+COPIED = _words("title pattern format multipleOf minimum maximum exclusiveMinimum exclusiveMaximum")
+"""The keywords that the strict form takes over unchanged."""
 KEPT = {
+    *COPIED,
     *_words("type enum const $ref anyOf items minItems maxItems properties required"),
-    *_words("additionalProperties title description pattern format multipleOf"),
-    *_words("minimum maximum exclusiveMinimum exclusiveMaximum $defs definitions"),
+    *_words("additionalProperties description $defs definitions"),
 }
+"""The keywords that the subset allows."""
 # Keywords outside the subset become sentences in the description. These are just dropped, because
 # they say nothing about values.
 _DROPPED = {
@@ -38,8 +38,6 @@ _KINDS: dict[str, Any] = {
     "type": (str, list),
     "$ref": str,
 }
-NOT_COPIED = {*STRUCTURE, *_DROPPED, *_words("description $defs definitions")}
-"""The keywords that are not copied to the strict form: they are rewritten, moved or dropped."""
 
 
 def moves_to_text(key: str, value: Any) -> bool:
@@ -48,7 +46,7 @@ def moves_to_text(key: str, value: Any) -> bool:
         return any(mark in str(value) for mark in _LOOK_AROUND)
     if key == "format":
         return value not in _FORMATS
-    return key in AZURE or key not in KEPT | STRUCTURE | _DROPPED
+    return key not in KEPT | STRUCTURE | _DROPPED
 
 
 def malformed(s: Any) -> str:

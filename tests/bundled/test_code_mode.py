@@ -317,7 +317,7 @@ def test_nothing_happens_before_the_program_is_right(bank, line, said):
 
     assert result.is_error
     assert said in result.text
-    assert bank.paid == []
+    assert bank.paid == result.metadata["calls"] == []
 
 
 def test_the_line_is_that_of_the_program():

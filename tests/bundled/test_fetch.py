@@ -28,6 +28,7 @@ from functool.bundled import http_body
 from functool.bundled.addresses import Reach
 from functool.bundled.fetch import fetch_tool, tool_over
 from functool.bundled.outbound import Outbound
+from functool.executors import abandoned
 from tests.bundled.loopback import serve
 
 # Each leads to this machine, to a private network or to a cloud's metadata, or would if somebody believed it.
@@ -654,6 +655,32 @@ def test_large_pages_wait_for_each_other(server, monkeypatch, tmp_path):
         return small, began, await asyncio.gather(*both)
 
     assert asyncio.run(main()) == ("1000", 1, ["2000", "2000"])
+
+
+def test_a_call_that_is_cancelled_while_the_converter_answers_ends(server, tmp_path, monkeypatch):
+    """The process is killed in the middle of a large answer, and the call does not wait for more of it."""
+    child = tmp_path / "child.py"
+    child.write_text("import sys\nsys.stdout.write('x' * 20_000_000)\n")
+    monkeypatch.setattr(fetch_module, "CHILD", str(child))
+    server.reply("/page", "<p>hello</p>", "text/html")
+    call = ToolCall(name="fetch", arguments={"url": f"{server.url}/page"})
+    feed = asyncio.StreamReader.feed_data
+
+    async def main():
+        task = asyncio.create_task(fetch_tool(allow=["127.0.0.1"], timeout=60).invoke(call))
+
+        def cancelling(reader, data):
+            feed(reader, data)
+            if not task.cancelling():
+                task.cancel()
+
+        monkeypatch.setattr(asyncio.StreamReader, "feed_data", cancelling)
+        await asyncio.wait([task])
+        return task.cancelled(), abandoned() - before
+
+    before = abandoned()
+
+    assert asyncio.run(main()) == (True, 0)
 
 
 def test_the_converter_is_found_where_the_host_found_it(server, monkeypatch):

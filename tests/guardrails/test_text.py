@@ -7,6 +7,7 @@ import json
 import re
 import weakref
 from datetime import datetime
+from typing import NamedTuple
 
 import pytest
 import regex
@@ -385,6 +386,11 @@ class Account:
     seen: datetime = datetime(2027, 1, 2)
 
 
+class Line(NamedTuple):
+    text: str
+    number: int
+
+
 class Person(BaseModel):
     name: str
     accounts: list[Account]
@@ -400,6 +406,7 @@ SHAPES = [
     ),
     (Account("ada", "sk-1"), {"owner": "ada", "iban": "[redacted]", "seen": "2027-01-02T00:00:00"}),
     ([Account("ada", "no")], None),
+    ([Line("sk-1", 2)], [Line("[redacted]", 2)]),
     (
         {"p": Person(name="sk-1", accounts=[Account("ada", "no")])},
         {
@@ -422,6 +429,7 @@ def test_redact_keeps_the_shape_of_a_value(value, expected):
     expected = value if expected is None else expected
 
     assert result.value == expected and type(result.value) is type(expected)
+    assert repr(result.value) == repr(expected)
     assert result.output == ToolResult.of(expected).output
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+import threading
 from typing import Any
 
 import pytest
@@ -263,6 +264,49 @@ def test_python_without_fts5(monkeypatch):
     monkeypatch.setattr(word_search.sqlite3, "connect", connect)
     with pytest.raises(DefinitionError, match="needs SQLite with FTS5"):
         Catalog(TOOLS)
+
+
+def test_parameters_of_a_megabyte_are_shown_alone():
+    """An answer shows the parameters of several tools as long as they fit, and always those of the first."""
+    long = {f"p{n}": {"type": "string"} for n in range(30_000)}
+    catalog = Catalog(
+        [
+            tool("weather_a", "The weather.", {"type": "object", "properties": long}),
+            tool("weather_b", "The weather.", {"type": "object", "properties": long}),
+            tool("weather_c", "The weather."),
+        ]
+    )
+    tools = catalog.fixed()
+    every = call(tools, "search_tools", {"query": "weather"}).value
+    alone = call(tools, "search_tools", {"query": "weather_b", "limit": 1}).value
+    known = {entry["name"]: entry["parameters"] for entry in every}
+
+    assert sorted(known) == ["weather_a", "weather_b", "weather_c"]
+    assert known["weather_c"] == catalog.tools["weather_c"].schema.parameters
+    assert [len(known[name].get("properties", ())) for name in known if name != "weather_c"] == [
+        30_000,
+        0,
+    ]
+    assert "Search for this tool alone, with limit=1" in str(known)
+    assert alone[0]["parameters"] == catalog.tools["weather_b"].schema.parameters
+
+
+def test_long_parameters_are_shown_beside_the_event_loop():
+    """What a search shows is copied on another thread, because a schema may be a megabyte."""
+    used: list[int] = []
+
+    class Watched(dict):
+        def __deepcopy__(self, memo):
+            used.append(threading.get_ident())
+            return dict(self)
+
+    catalog = Catalog([tool("weather", "The weather.")])
+    catalog.tools["weather"].schema.parameters["properties"] = Watched()
+    found = call(catalog.fixed(), "search_tools", {"query": "weather"})
+
+    assert found.success
+    assert used
+    assert threading.get_ident() not in used
 
 
 def test_rank_is_fused():
