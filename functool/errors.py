@@ -183,7 +183,9 @@ class UnknownToolError(ToolError):
     def __init__(self, name: str, choices: Iterable[str] = ()) -> None:
         self.name = name
         self.choices: tuple[str, ...] = tuple(choices)
-        known = f" Known tools: {', '.join(self.choices[:20])}." if self.choices else ""
+        more = len(self.choices) - 20
+        listed = ", ".join(self.choices[:20]) + (f" and {more:,} more" if more > 0 else "")
+        known = f" Known tools: {listed}." if self.choices else ""
         if close := close_names(str(name), self.choices, 3):
             known = f" Did you mean {' or '.join(map(repr, close))}?"
         super().__init__(f"There is no tool named {str(name)[:64]!r}.{known}")

@@ -133,6 +133,17 @@ def test_the_close_names_of_an_unknown_tool_are_offered():
     assert str(error) == "There is no tool named 'serch'. Did you mean 'search' or 'searches'?"
 
 
+@pytest.mark.parametrize(
+    ("count", "end"), [(20, ", t19."), (21, ", t19 and 1 more."), (1_021, ", t19 and 1,001 more.")]
+)
+def test_the_list_of_all_names_says_what_it_leaves_out(count, end):
+    """A model that reads twenty names knows whether there are others."""
+    known = str(UnknownToolError("?", (f"t{number}" for number in range(count))))
+
+    assert known.startswith("There is no tool named '?'. Known tools: t0, t1, ")
+    assert known.endswith(end)
+
+
 def test_an_unknown_tool_with_a_huge_name_is_answered_briefly():
     """A name of a megabyte is not repeated."""
     error = UnknownToolError("x" * 1_000_000, ["y"])

@@ -32,7 +32,7 @@ _STATE = "functool.code_mode"
 
 
 class AnotherProgram(ToolError):
-    """A record belongs to another program, or to other definitions of the tools.
+    """A record belongs to another program or to other definitions of the tools, or has no id.
 
     Nothing was run.
     """
