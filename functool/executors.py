@@ -20,6 +20,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
@@ -55,7 +56,8 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
-    job = (loop, future, contextvars.copy_context(), func, args, kwargs)
+    ended: list[bool] = []  # The thread appends to it. The loop may close before it hears of that.
+    job = (loop, future, ended, contextvars.copy_context(), func, args, kwargs)
     try:
         inbox = _idle.pop()
     except IndexError:
@@ -67,6 +69,8 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     except asyncio.CancelledError:
         if future.cancelled():
             abandon(future)
+            if ended:
+                _abandoned.discard(future)
         raise
     finally:  # An exception's traceback refers to this frame. Without `del` that is a cycle.
         del job, future
@@ -292,7 +296,7 @@ if hasattr(os, "register_at_fork"):  # Threads do not survive a fork.
 def _work(inbox: SimpleQueue[Any]) -> None:
     while True:
         try:
-            loop, future, context, func, args, kwargs = inbox.get(timeout=IDLE_SECONDS)
+            loop, future, ended, context, func, args, kwargs = inbox.get(timeout=IDLE_SECONDS)
         except Empty:
             try:
                 _idle.remove(inbox)
@@ -308,18 +312,17 @@ def _work(inbox: SimpleQueue[Any]) -> None:
             error.__cause__ = stop
         except BaseException as raised:  # Raised again where the future is awaited.
             error = raised
+        ended.append(True)  # First, because `in_thread` looks after it has counted the future.
+        _abandoned.discard(future)
         # The thread is idle before its result is sent, so that the caller's next call can use it.
         _idle.append(inbox)
-        try:
+        with suppress(RuntimeError):  # The loop was closed meanwhile, so nobody waits any more.
             loop.call_soon_threadsafe(_set_outcome, future, value, error)
-        except RuntimeError:  # The loop was closed while the body ran, so nobody waits any more.
-            _abandoned.discard(future)
-        del loop, future, context, func, args, kwargs, value, error
+        del loop, future, ended, context, func, args, kwargs, value, error
 
 
 def _set_outcome(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
     if future.cancelled():
-        _abandoned.discard(future)
         return
     if error is None:
         future.set_result(value)

@@ -7,6 +7,7 @@ import os
 import runpy
 import socket
 import threading
+from collections import deque
 from queue import Empty, SimpleQueue
 
 import pytest
@@ -317,6 +318,51 @@ def test_a_loop_that_closes_first_is_no_problem():
     asyncio.run(nothing_abandoned())
     assert asyncio.run(in_thread(lambda: 7)) == 7
     gc.collect()
+
+
+def test_a_body_that_ends_when_its_loop_has_stopped_is_not_counted():
+    """A loop that is closed before it runs again does not hear that an abandoned body has ended."""
+    release = threading.Event()
+    loop = asyncio.new_event_loop()
+
+    async def main():
+        await nothing_abandoned()
+        task = asyncio.ensure_future(in_thread(release.wait, 30))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.sleep(0.01)
+        return abandoned()
+
+    assert loop.run_until_complete(main()) == 1
+    release.set()
+    asyncio.run(nothing_abandoned())
+    loop.close()
+
+    assert abandoned() == 0
+
+
+def test_a_body_that_ends_just_before_it_is_cancelled_is_not_counted():
+    """A body that has ended is not abandoned, also where the loop has not heard of its end."""
+    inbox_is_back = threading.Event()
+
+    class Told(deque):
+        def append(self, inbox):
+            super().append(inbox)
+            inbox_is_back.set()
+
+    async def main():
+        await nothing_abandoned()
+        task = asyncio.ensure_future(in_thread(lambda: None))
+        await asyncio.sleep(0)  # The task starts, and waits for its thread.
+        assert inbox_is_back.wait(30)  # The loop is held here, so it cannot hear of the end.
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return abandoned()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(functool.executors, "_idle", Told())
+        assert asyncio.run(main()) == 0
 
 
 def test_hung_tools_delay_nothing_else():
