@@ -671,6 +671,23 @@ def test_a_program_that_is_cancelled_after_a_pause_goes_on_later():
     assert paid == [1, 2, 3, 3]
 
 
+def test_a_program_that_runs_out_of_time_after_a_pause_names_its_calls(bank):
+    """A call that was done before the pause is done also if the program did not get to its answer again."""
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def wait() -> None:
+        await asyncio.sleep(60)
+
+    tools, context = [bank.tool, wait], Context()
+    code = "await asyncio.gather(pay(to='a', amount=1), wait())"
+    approved(code_mode(tools), code, context)
+    stopped = run(code_mode(tools, timeout=2), code, context)
+
+    assert stopped.error.type == "ToolTimeoutError"
+    assert "c1/1 pay: done" in stopped.text
+    assert outcomes(stopped)[0] == ("pay", "done")
+
+
 def test_a_refusal_that_the_program_saw_is_kept(bank):
     """When a program goes on, a call that was refused before stays refused."""
     refuse = [True]
