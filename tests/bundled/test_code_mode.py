@@ -992,6 +992,36 @@ def test_a_program_in_a_forked_child(parent, answer):
     assert following == "2 3 4 5"
 
 
+FORK_AND_DROP = """
+import gc, os, time, weakref
+from functool import FunctionTool
+from functool.bundled.code_mode import code_mode
+from tests.bundled.programs import value_of
+
+tools = [code_mode([FunctionTool(lambda: 1, name="one", description="One.")]) for _ in range(2)]
+child = os.fork()
+if child == 0:
+    print(value_of(tools[0], "1 + 1"))
+    while not tools[0]._sessions._ready:
+        time.sleep(0.01)
+    dropped = weakref.ref(tools.pop(0)._sessions)
+    while dropped() is not None:
+        gc.collect()
+        time.sleep(0.01)
+    print(value_of(tools[0], "1 + 2"), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_tool_that_a_forked_child_drops():
+    """A forked child still runs programs after it has dropped a tool that its parent had made."""
+    done = python(FORK_AND_DROP, timeout=120)
+
+    assert done.stdout.split() == ["2", "3"], done.stderr
+
+
 def test_programs_that_wait_keep_a_bounded_memory():
     """While many programs of a context wait with large results, a new one is not run; those that wait go on."""
     ran: list[int] = []
