@@ -33,7 +33,7 @@ from functool import (
     ToolSettings,
 )
 from functool.integrations import mcp, mcp_client
-from functool.options import ToolOptions
+from functool.schema_tool import SchemaOptions
 from tests.integrations.mcp_ends import (
     SAMPLE,
     brought_in,
@@ -577,9 +577,13 @@ def test_options_of_connect(options, said):
         mcp.connect("no-such-command-anywhere", **options)
 
 
-def test_connect_takes_the_options_of_every_tool():
-    """The options that `connect` knows by name are those that each tool has."""
-    assert {*mcp_client.OPTIONS, *mcp_client.MORE} == ToolOptions.__annotations__.keys()
+def test_connect_takes_the_options_of_a_schema_tool():
+    """The options that `connect` knows by name are those of a `SchemaTool`, without those of its schema."""
+    taken = {*mcp_client.OPTIONS, *mcp_client.MORE}
+
+    assert taken == {"executor", *SchemaOptions.__annotations__} - {"output"}
+    found = listed(serving(lambda: [tool("a")]), strict=True)["a"]
+    assert found.strict
 
 
 EVIL = {"type": "string", "pattern": "^(a+)+$"}
