@@ -241,10 +241,13 @@ def _elicitation(elicit: Elicit) -> Any:
             reply = await given if inspect.isawaitable(given) else given
             if reply is None:
                 return types.ElicitResult(action="decline")
-            if not isinstance(reply, Mapping):  # As the True of an approver.
+            try:
+                content = dict(reply)
+            except (TypeError, ValueError):  # As the True of an approver.
                 kind = type(reply).__name__
-                raise TypeError(f"elicit returned {kind}, expected an object for the form, or None")
-            return types.ElicitResult(action="accept", content=dict(reply))
+                wrong = f"elicit returned {kind}, expected an object for the form, or None"
+                raise TypeError(wrong) from None
+            return types.ElicitResult(action="accept", content=content)
         except Exception:
             logger.exception("the elicit function failed, so the server hears that nobody answered")
             return types.ElicitResult(action="cancel")

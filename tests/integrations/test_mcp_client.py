@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 pytest.importorskip("mcp")
 
@@ -232,6 +233,20 @@ def test_an_elicit_function_that_answers_true(caplog):
     [record] = [each for each in caplog.records if "elicit function failed" in each.message]
     said = "elicit returned bool, expected an object for the form, or None"
     assert str(record.exc_info[1]) == said
+
+
+def test_elicit_may_answer_with_a_model():
+    """The fields of a pydantic model are the answers to the form."""
+
+    class Form(BaseModel):
+        approve: bool
+
+    ran.clear()
+    result = call(
+        mcp.server(tools), "delete", {"path": "x"}, elicit=lambda *asked: Form(approve=True)
+    )
+
+    assert (result.success, len(ran)) == (True, 1)
 
 
 def test_elicit_may_be_async():
