@@ -305,6 +305,18 @@ def test_what_approval_says(caplog):
     assert str(wrong) == "the approver returned str, expected bool or Decision"
 
 
+def test_an_edit_in_the_place_of_a_reason_is_no_approval():
+    """Arguments that stand where a reason belongs would be lost, and the call would run unedited."""
+    tool, ran = guarded()
+    result = call(
+        tool, {"amount": 5_000}, Context(approver=lambda asked: Decision(True, {"amount": 5}))
+    )
+
+    assert result.error.type == "GuardrailError" and ran == []
+    with pytest.raises(TypeError, match="arguments go by name"):
+        Decision(False, {"amount": 5})
+
+
 # ---- edited arguments
 
 
