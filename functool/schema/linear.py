@@ -202,14 +202,11 @@ def _dict_of(read: Any) -> Any:
 
 def _refuse_alike(items: Collection[Any]) -> None:
     """Raise an error if many items are different, but have the same hash."""
-    if len(items) <= _FEW:
-        return
-    hashes = [*map(hash, items)]
-    if len(hashes) - len({*hashes}) < _SAME:
+    if len(items) <= _FEW or len(items) - len({*map(hash, items)}) < _SAME:
         return
     groups: dict[int, list[Any]] = {}
-    for number, item in zip(hashes, items, strict=True):
-        group = groups.setdefault(number, [])
+    for item in items:
+        group = groups.setdefault(hash(item), [])
         if item not in group:
             group.append(item)
         if len(group) > _SAME:
