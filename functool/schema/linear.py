@@ -149,7 +149,7 @@ def _parts(core: Any) -> list[Any]:
 
 def _is_flat(core: Any) -> bool:
     """Whether there is no set or dict in a core schema, and nothing recursive."""
-    is_other = core["type"] in (*_HASHED, "definition-ref") or "ref" in core
+    is_other = core["type"] in (*_HASHED, "definition-ref")
     return not is_other and all(map(_is_flat, _parts(core)))
 
 
