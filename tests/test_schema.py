@@ -1591,6 +1591,10 @@ class Exact(BaseModel, strict=True):
         (list[str] | frozenset[int], [*range(1_500)]),
         (Annotated[set[int], Field(max_length=1_400)], [*range(1_400), *range(200)]),
         (Annotated[dict[int, int], Field(max_length=1)], {"1": 1, "01": 2}),
+        (
+            dict[str, int] | Annotated[dict[UUID, int], Field(max_length=2_000)],
+            {str(UUID(int=i)): i for i in range(1_500)},
+        ),
     ],
     ids=lambda value: str(value)[:60],
 )

@@ -13,7 +13,7 @@ from re import Pattern
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic_core import PydanticCustomError, ValidationError, core_schema
+from pydantic_core import PydanticCustomError, SchemaValidator, ValidationError, core_schema
 
 from functool.schema.readings import count_pattern, counted
 from functool.schema.rewrite import MAPPINGS, choices_of, fields_of, followed, inside
@@ -127,10 +127,11 @@ def _compared(made: Any) -> Any:
     else:
         read["items_schema"], to_whole = _after(_Item, made["items_schema"]), _in_order
     whole = _after(to_whole, read)
-    # Only now equal items are one, so pydantic compares the length again.
+    # Only now equal items are one. A schema for the length in a chain would make the whole less
+    # exact for a union around it, since it accepts any items.
     if lengths := {key: made[key] for key in _LENGTHS if key in made}:
         measured: Any = {"type": kind, **lengths}
-        whole = core_schema.chain_schema([whole, measured])
+        whole = _after(SchemaValidator(measured).validate_python, whole)
     # The tag is chosen by a copy of the JSON, which would be copied again at each level inside.
     tagged = {_FEW_TAG: made, _MANY_TAG: whole}
     return core_schema.tagged_union_schema(tagged, _tag_of) if is_flat else whole
