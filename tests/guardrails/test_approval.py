@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import re
+from types import SimpleNamespace
 from typing import Annotated
 
 import pytest
@@ -305,16 +306,18 @@ def test_what_approval_says(caplog):
     assert str(wrong) == "the approver returned str, expected bool or Decision"
 
 
-def test_an_edit_in_the_place_of_a_reason_is_no_approval():
+@pytest.mark.parametrize("edited", [{"amount": 5}, SimpleNamespace(amount=5), [("amount", 5)]])
+def test_an_edit_in_the_place_of_a_reason_is_no_approval(edited):
     """Arguments that stand where a reason belongs would be lost, and the call would run unedited."""
     tool, ran = guarded()
-    result = call(
-        tool, {"amount": 5_000}, Context(approver=lambda asked: Decision(True, {"amount": 5}))
-    )
+    context = Context(approver=lambda asked: Decision(True, edited))
+    result = call(tool, {"amount": 5_000}, context)
 
     assert result.error.type == "GuardrailError" and ran == []
     with pytest.raises(TypeError, match="arguments go by name"):
         Decision(False, {"amount": 5})
+    assert Decision(True, None).reason is None
+    assert Decision(False, 7).refusal == "A person refused this call: 7"
 
 
 # ---- edited arguments
