@@ -44,6 +44,7 @@ from functool.bundled.code_stubs import Stubs
 from functool.bundled.code_taking import taken
 from functool.bundled.code_worker import MontyError, Sessions, Setup, Share, WorkerDied
 from functool.executors import in_thread
+from functool.guardrails.sources import SHOWS_OTHERS
 
 __all__ = ["AnotherProgram", "CodeLimits", "ProgramRefused", "WorkerDied", "code_mode"]
 
@@ -256,6 +257,14 @@ class _CodeTool(Tool):
                 f"The program was not run: the results of the programs that wait in this"
                 f" conversation take {mib(size)}. They have to go on first."
             )
+
+    async def on_output(self, result: ToolResult, context: Context[Any]) -> None:
+        """Make no text of an answer a trusted value: the model wrote the program, so it chose it.
+
+        What the calls of the program returned is remembered when they end. Here, also a journal may
+        have answered.
+        """
+        context.notes[SHOWS_OTHERS] = True
 
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
         """Name the calls that a program had made when the time was over, or when it failed."""
