@@ -49,6 +49,7 @@ from functool.guardrails.sources import SHOWS_OTHERS
 __all__ = ["AnotherProgram", "CodeLimits", "ProgramRefused", "WorkerDied", "code_mode"]
 
 _DIAGNOSIS = re.compile(r"^[^\s:]+:(\d+):\d+: (error|warning)\[([\w-]+)\] (.*)$", re.M)
+_DICT_FOR = re.compile(r"Expected `([A-Z]\w*)\b(?!\[).*found `dict\[")
 _MAX_DIAGNOSES = 10
 _REMEDIES = {
     "too-many-positional-arguments": "Arguments go by name: f(name=value).",
@@ -319,12 +320,13 @@ class _CodeTool(Tool):
         Raises:
             ProgramRefused: There are errors. The message names lines and remedies.
         """
+        report = report and report.replace("_functool_", "")
         found = _DIAGNOSIS.findall(report or "")
         wrong = [part for part in found if part[1] == "error" or part[2] == "unused-awaitable"]
         if report is None or (found and not wrong):
             return
         lines = [
-            f"- line {int(line) - _OFFSET}: {'. '.join(filter(None, (text, _REMEDIES.get(rule))))}"
+            f"- line {int(line) - _OFFSET}: {'. '.join(filter(None, (text, _remedy(rule, text))))}"
             for line, _, rule, text in wrong[:_MAX_DIAGNOSES]
         ] or [f"- {report[:1000]}"]
         if len(wrong) > _MAX_DIAGNOSES:
@@ -350,6 +352,13 @@ class _CodeTool(Tool):
         most = self._limits.output_chars
         text = text if len(text) <= most else f"{text[: most - 1]}…"
         return {"text": "", "value": None, "error": text, **run.metadata()}
+
+
+def _remedy(rule: str, text: str) -> str | None:
+    """Return what to do about an error of the checker."""
+    if rule == "invalid-argument-type" and (wanted := _DICT_FOR.search(text)):
+        return f"A dict in a variable needs its type: d: {wanted[1]} = {{...}}."
+    return _REMEDIES.get(rule)
 
 
 def _kept(result: ToolResult) -> Outcome:
