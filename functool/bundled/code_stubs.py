@@ -51,9 +51,15 @@ _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "boo
 _DESCRIBE = {"$ref", "anyOf", "oneOf", "allOf", "properties", "if", "dependentSchemas"}
 _MAX_TEXT = 2_000
 _MAX_TYPES = 1_000_000
-"""Characters of all types of one text of stubs. Further types are `Any`.
+"""Characters of all types and names of one text of stubs. Further types are `Any`.
 
 A server's short schema may repeat a long type many times.
+"""
+
+_MAX_UNION = 150
+"""How many members a union may have, with those of its parts. A larger one is `Any`.
+
+The interpreter reads 200 as a nesting that is too deep, and then refuses every program.
 """
 
 
@@ -88,9 +94,14 @@ class _Names:
 
 
 class _Room:
-    """Counts the characters of types. `left` is how many more there may be."""
+    """Counts the characters of types and names. `left` is how many more there may be."""
 
     left: int = _MAX_TYPES
+
+    def holds(self, names: Iterable[str]) -> bool:
+        """Count the names of fields or parameters. Return whether all of it fits."""
+        self.left -= sum(10 + len(name) for name in names)
+        return self.left >= 0
 
 
 @dataclass(slots=True)
@@ -170,7 +181,8 @@ class _Types:
         if target is self.root or not isinstance(target, Mapping):
             return "Any"
         hint = ref.rpartition("/")[2]
-        if _fields(target):  # It has a name, and may be recursive.
+        # It has a name, and may be recursive.
+        if _fields(target) and self.room.holds(_fields(target)):
             name = self._fresh(hint)
             self.named[ref] = self._reference(name, target)
             self._define(name, target, depth)
@@ -180,7 +192,7 @@ class _Types:
         return found
 
     def _object(self, schema: Mapping[str, Any], hint: str, depth: int) -> str:
-        if _fields(schema):
+        if _fields(schema) and self.room.holds(_fields(schema)):
             name = self._fresh(hint)
             self._define(name, schema, depth)
             return self._reference(name, schema)
@@ -287,6 +299,8 @@ def _others(schema: Mapping[str, Any]) -> Any:
 def _head(function: Function, types: _Types) -> str:
     schema = function.tool.schema.plain
     required, properties = schema.get("required", ()), schema.get("properties", {})
+    if not types.room.holds(function.parameters):
+        return "**arguments: Any"
     parts = []
     for name, original in function.parameters.items():
         part = properties[original]
@@ -355,7 +369,8 @@ def _identifier(name: str) -> str:
 
 def _union(kinds: Iterable[str]) -> str:
     found = list(dict.fromkeys(part for kind in kinds for part in [kind]))
-    return "Any" if "Any" in found else " | ".join(found)
+    union = " | ".join(found)
+    return "Any" if "Any" in found or union.count(" | ") >= _MAX_UNION else union
 
 
 def _quoted(kind: str) -> str:

@@ -7,8 +7,9 @@ from pydantic import BaseModel, ConfigDict
 
 from functool import FunctionTool, SchemaTool, ToolSettings
 from functool.bundled.code_mode import code_mode
-from tests.bundled.programs import run
-from tests.schemas import INT, STR, any_of, obj, ref
+from functool.bundled.code_stubs import Stubs
+from tests.bundled.programs import run, value_of
+from tests.schemas import INT, STR, any_of, array, obj, ref
 
 
 class Inner(BaseModel):
@@ -205,3 +206,27 @@ def test_an_argument_named_others_stays_apart():
     assert "(*, others: int = ..., **others_2: Any)" in code_mode([tool]).description
     result = run(code_mode([tool]), "await foreign(others=1, more=[2])")
     assert result.value["value"] == {"others": 1, "more": [2]}
+
+
+@pytest.mark.parametrize("value", [{"k1": 1}, [{"k1": 1}]])
+def test_a_union_of_very_many_parts_stops_no_program(value):
+    """The interpreter reads a long union as a deep nesting, and would refuse every program."""
+    union = any_of(*(obj({f"k{n}": INT}) for n in range(300)))
+    data = array(union) if isinstance(value, list) else union
+    tool = SchemaTool("foreign", "Foreign.", obj({"data": data}), lambda given: given["data"])
+
+    assert value_of(code_mode([tool, mail]), f"await foreign(data={value})") == value
+    assert value_of(code_mode([*TOOLS, tool]), "await ints()") == [1, 2]
+
+
+def test_long_names_make_no_long_stubs():
+    """Names of parameters and fields count too. A tool beyond the limit still takes its arguments."""
+    names = [f"a_long_name_of_a_parameter_{n}" for n in range(20_000)]
+    wide = SchemaTool("wide", "Wide.", obj(dict.fromkeys(names, INT)), len)
+    deep = SchemaTool("deep", "Deep.", obj({"data": obj(dict.fromkeys(names, INT))}), len)
+    stubs = Stubs([wide, deep, wide, deep])
+
+    assert len(stubs.checked) < 2_500_000
+    tool = code_mode([wide, deep, SchemaTool("last", "Last.", obj({"data": INT}), len)])
+    code = f"[await deep(data={{{names[0]!r}: 1}}), await wide({names[1]}=1), await last(data=3)]"
+    assert value_of(tool, code) == [1, 1, 1]
