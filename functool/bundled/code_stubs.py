@@ -245,10 +245,16 @@ class Stubs:
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.functions: dict[str, Function] = {}
         names = _Names(RESERVED)
+        tools = [*tools]
         for tool in tools:
             if not isinstance(tool, Tool):
                 raise DefinitionError(f"code mode calls tools, not {type(tool).__name__}")
-            name = names.take(fit := _identifier(tool.name), f"{fit}_")
+        # A stranger's `send-mail` must not take the name of the host's `send_mail`.
+        exact_first = sorted(tools, key=lambda tool: not _is_free(tool.name))
+        fits = [(tool, _identifier(tool.name)) for tool in exact_first]
+        named = {tool.name: names.take(fit, f"{fit}_") for tool, fit in fits}
+        for tool in tools:
+            name = named[tool.name]
             self.functions[name] = Function(name, tool, _parameters(tool))
         self.has_untrusted: bool = any(f.tool.settings.untrusted for f in self.functions.values())
         self.shown: str = self._text(checked=False)
@@ -365,6 +371,11 @@ def _identifier(name: str) -> str:
     fit = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
     fit = f"_{fit}" if fit[0].isdigit() else fit
     return f"tool{fit}" if fit.startswith("_functool") else fit
+
+
+def _is_free(name: str) -> bool:
+    """Whether a tool may have its own name in a program."""
+    return _identifier(name) == name and name not in RESERVED
 
 
 def _union(kinds: Iterable[str]) -> str:

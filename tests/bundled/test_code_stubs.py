@@ -230,3 +230,17 @@ def test_long_names_make_no_long_stubs():
     tool = code_mode([wide, deep, SchemaTool("last", "Last.", obj({"data": INT}), len)])
     code = f"[await deep(data={{{names[0]!r}: 1}}), await wide({names[1]}=1), await last(data=3)]"
     assert value_of(tool, code) == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("stranger", "ours", "other"),
+    [("send-mail", "send_mail", "send_mail_"), ("open", "open_", "open__2")],
+)
+def test_a_tool_keeps_its_own_name(stranger, ours, other):
+    """A tool whose name is no identifier does not take the name of another, wherever it stands."""
+    strange = FunctionTool(lambda: "strange", name=stranger, description="Send.")
+    tool = FunctionTool(lambda: "ours", name=ours, description="Send.")
+
+    for tools in ([strange, tool], [tool, strange]):
+        both = value_of(code_mode(tools), f"[await {ours}(), await {other}()]")
+        assert both == ["ours", "strange"]
