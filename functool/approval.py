@@ -31,6 +31,11 @@ class Decision:
     reason: str = ""
     arguments: Mapping[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        # As a reason, edited arguments would be lost, and the call would run as it was sent.
+        if isinstance(self.reason, Mapping):
+            raise TypeError("edited arguments go by name: Decision(True, arguments={...})")
+
     @property
     def refusal(self) -> str:
         """The text that tells the model that a person refused."""

@@ -183,7 +183,7 @@ class ToolResult(_ShownSlot):
         """Return a failed result. Its `text` is the message, without a prefix, then any output."""
         failure = ToolFailure(type=type, message=message, details=details)
         if isinstance(output, str | Content):  # A text is also iterable.
-            output = render(output)
+            output = render(output) if output else ()
         return cls(
             output=list(output or ()), error=failure, metadata={} if metadata is None else metadata
         )

@@ -53,7 +53,10 @@ class _Expiring(dict[str, tuple[float, Any]]):
 
 
 def _expiring_again(left: Mapping[str, tuple[float, float, Any]]) -> _Expiring:
-    """Return pickled decisions. They expire when they would have, and never later."""
+    """Return pickled decisions with what is left of their time, by the dates of both machines.
+
+    If the date of one is wrong, a decision has at most the time that was left when it was pickled.
+    """
     now, today = time.monotonic(), time.time()
     return _Expiring(
         {key: (now + min(most, until - today), found) for key, (most, until, found) in left.items()}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from functool.approval import same_json
+from functool.approval import json_copy, same_json
 from functool.binding.door import Binder
 from functool.call import (
     ToolCall,
@@ -153,7 +153,7 @@ class Trip:
         """
         view, record, call = self.view, self.record, self.call
         at, edits, seen = 0, 0, fingerprint(call.arguments)
-        decision, approved, changer = None, call.arguments, None
+        decision, approved, changer = None, {}, None
         while at < len(guardrails):
             guardrail = guardrails[at]
             at += 1
@@ -162,16 +162,17 @@ class Trip:
                 answer = await await_answer(answer, guardrail, call, "input", record)
             if answer is not None and answer is not call:
                 self.replace(answer)
-                changer = guardrail
                 decided, call = call.metadata.get("decision"), self.call
-                seen = fingerprint(call.arguments)
+                before, seen = seen, fingerprint(call.arguments)
+                changer = changer if seen == before else guardrail
                 if call.metadata.get("decision") != decided and edits < len(guardrails):
                     at, edits = 0, edits + 1
                     view.notes["edited"] = call.arguments  # With defaults.
             elif fingerprint(call.arguments) != seen:
                 refuse_changed(guardrail, record)
             if view.decision is not decision:
-                decision, approved = view.decision, call.arguments
+                # A copy, because a guardrail may change them in place and return a new call.
+                decision, approved = view.decision, json_copy(cast(Any, call.arguments))
         if decision is not None and not same_json(call.arguments, approved):
             refuse_changed(changer, record, AFTER_APPROVAL)
 

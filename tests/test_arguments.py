@@ -1248,6 +1248,33 @@ def test_false_is_not_the_zero_among_choices():
     assert send(Literal[0, "a"], {"x": 0}) == 0
 
 
+@pytest.mark.parametrize("choices", [Literal[1, "a"], Mixed])
+def test_true_is_no_number_in_a_list_beside_choices_of_several_kinds(choices):
+    """The schema of such choices names no type, but it is none of a list or an object."""
+    for holder, sent in ((list[int], [True]), (dict[str, int], {"k": True}), (list[Mixed], [True])):
+        assert send(holder | choices, {"x": sent}).type == "ArgumentError"
+    assert send(list[int] | choices, {"x": [1]}) == [1]
+    assert send(list[bool] | choices, {"x": [True]}) == [True]
+
+
+def test_choices_and_lax_numbers_beside_an_unseen_form(caplog):
+    """Members of an Enum, a bool beside them and a number with `strict=False` are taken as elsewhere."""
+
+    class Pair(NamedTuple):
+        either: Literal[Color.RED] | Literal[Mixed.ONE] | bool
+        one: Literal[Mixed.ONE] = Mixed.ONE
+
+    class Lax(BaseModel, strict=True):
+        pair: Pair | None = None
+        count: int = Field(1, strict=False)
+
+    assert send(Pair, {"x": [True]}) == send(Pair, {"x": {"either": True}}) == (True, Mixed.ONE)
+    assert send(Pair, {"x": {"either": 1}}) == (Mixed.ONE, Mixed.ONE)
+    assert send(Pair, {"x": {"either": 1, "one": True}}).type == "ArgumentError"
+    assert send(Lax, {"x": {"count": "3"}}).count == 3
+    assert send(Lax, {"x": {"count": True}}).type == "ArgumentError" and caplog.records == []
+
+
 def test_true_is_a_choice_where_it_is_listed():
     """A boolean among the choices is taken as itself."""
     assert send(Literal[2, True, "a"], {"x": True}) is True

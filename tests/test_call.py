@@ -174,6 +174,7 @@ def test_failures():
     assert ToolResult.failed("no", output=(log,)).output == [log]
     assert ToolResult.failed("no", output=log).output == [log]
     assert ToolResult.failed("no", output="log").output == [log]
+    assert ToolResult.failed("no", output="").text == "no"
     assert ToolResult.failed("").text == "ToolError"
 
 

@@ -14,6 +14,7 @@ from tests.command_line import PIPES, PROGRAM, SERVER, run, serving
 from tests.support import free_port
 
 TOOLS = '''
+import functools
 import sys
 from contextlib import asynccontextmanager, contextmanager
 
@@ -89,6 +90,11 @@ def wanting(request):
     return Context(request)
 
 
+@functools.wraps(wanting)
+def given():
+    return wanting("given")
+
+
 instance = Context("instance")
 number = 3
 
@@ -111,7 +117,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["plain", "later", "managed", "ada", "instance"])
+@pytest.mark.parametrize("name", ["plain", "later", "managed", "ada", "given", "instance"])
 def test_a_context_of_every_kind(folder, name):
     """A function, an async one, context managers and a Context give the call its dependencies."""
     result = run("call", "--context", f"deps_kit.py:{name}", "deps_kit.py", "count")

@@ -1085,6 +1085,27 @@ def test_an_explicit_annotation_of_many_arguments_beats_the_docstring(many, rest
     assert [part["description"] for part in found] == ["Many.", "Rest."]
 
 
+def test_an_explicit_annotation_beats_the_text_of_a_class():
+    """A parameter, `*args` and `**kwargs` have the text of their annotation, not the docstring of its class."""
+
+    class Place(BaseModel):
+        """No."""
+
+        name: str
+
+    @FunctionTool
+    def go(
+        to: Annotated[Place, "To."],
+        *many: Annotated[Place, "Many."],
+        **rest: Annotated[Place, "Rest."],
+    ):
+        """Go somewhere."""
+
+    schema = go.schema.parameters
+    found = [*schema["properties"].values(), schema["additionalProperties"]]
+    assert [part["description"] for part in found] == ["To.", "Many.", "Rest."]
+
+
 @pytest.mark.parametrize("name", ["", "x" * 65])
 def test_names(name):
     """An inferred name outside the portable characters and an empty explicit one are refused; any other is the author's choice."""

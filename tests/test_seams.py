@@ -482,6 +482,14 @@ def test_a_mistake_at_the_desk_is_told_at_the_desk(make, words):
         make()
 
 
+def test_a_guardrail_may_come_from_a_text():
+    """A function that `exec` has made has no module, and is a guardrail like any other."""
+    made = {}
+    exec("def free(call, context): return None", made)
+
+    assert call(FunctionTool(buy.func, name="buy", input_guardrails=[made["free"]]), PRICE).success
+
+
 def test_a_guardrail_sees_the_tripwire_leave_with_what_stands_around():
     """A tripwire and a refusal inside of a layer keep their meaning."""
 

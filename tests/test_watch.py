@@ -5,7 +5,7 @@ import os
 import random
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 from pydantic import (
@@ -259,9 +259,23 @@ class Dog(BaseModel):
     kind: Literal["dog"]
 
 
+class Row(NamedTuple):
+    number: int
+
+
+class Sheet(BaseModel):
+    """It has a form that its schema does not show: a row may be an object."""
+
+    days: int
+    share: float = 0
+    row: Row = Row(1)
+
+
 @pytest.mark.parametrize(
     ("kind", "so_far"),
     [
+        (Sheet, '{"days": true}'),
+        (list[Sheet], '[{"days": 1, "share": {}}'),
         (list[list[int] | Branch], "[7"),
         (list[list[int] | None], "[t"),
         (set[Letter], '["b'),
@@ -314,6 +328,7 @@ PASSES = [
     (place, '{"spot": {"x": "1", "name": "abc"}, "tags": ["a", null], "kind": null, "level": 2}'),
     (place, '{"spot": {"x": 1.0}, "fast": "yes", "share": " 1e-1 ", "pair": [1, "b"], "level": 1}'),
     (unbounded, '{"word": " ab ", "words": {"a": " c "}}'),
+    (taking(Sheet), '{"x": {"days": "7", "share": "1e1", "row": {"number": "1"}}}'),
 ]
 
 

@@ -61,7 +61,7 @@ _REMEDIES = {
 _RUN = "functool.code_mode.run"  # The key of the `Run` in the notes of a call.
 _SHARE = "functool.code_mode.share"  # The key of the `Share` in the state of a context.
 WAITING = 4
-"""How often the memory of one program those may keep together that wait in one context."""
+"""How many times `memory_mb` the programs that wait in one context may keep together."""
 
 _OFFSET = 1
 """How many lines precede the program in the text that the checker sees."""

@@ -199,8 +199,9 @@ class Run:
                     " it waited."
                 )
             waiting[call.id] = number
+            # The run may be cancelled before a new call ends, and before a known one is answered.
+            self.made[-1]["outcome"] = "unknown" if known is None else known["outcome"]
             if known is None:
-                self.made[-1]["outcome"] = "unknown"  # Until it ends: the run may be cancelled.
                 calls.append(call)
         return calls
 

@@ -215,17 +215,14 @@ class Session:
             "max_memory": setup.memory_mb * 1_048_576,
             "max_suspensions": 1_000_000,
         }
-        self._session = (
-            _starter()
-            .pool()
-            .checkout(
-                script_name="program.py",
-                limits=limits,
-                type_check=True,
-                type_check_stubs=setup.stubs,
-                type_check_format="concise",
-                os_policy={"datetime": "call_host", "random_start": "call_host", "sleep": "zero"},
-            )
+        self.starter: _Starter = _starter()
+        self._session = self.starter.pool().checkout(
+            script_name="program.py",
+            limits=limits,
+            type_check=True,
+            type_check_stubs=setup.stubs,
+            type_check_format="concise",
+            os_policy={"datetime": "call_host", "random_start": "call_host", "sleep": "zero"},
         )
         self._session.__enter__()
         self._pid = self._session.worker_pid
@@ -331,7 +328,8 @@ class Sessions:
         self._ready: list[Session] = []
         self._lock = threading.Lock()
         self._coming = 0
-        weakref.finalize(self, _close_all, self._ready, _starter())
+        _starter()  # First, because what is registered last runs first at the end of the process.
+        weakref.finalize(self, _close_all, self._ready)
 
     def take(self, share: Share) -> Session:
         """Return a session for one program, and start another one for later.
@@ -415,13 +413,15 @@ def _resident(pid: int | None) -> int:
     return 0
 
 
-def _close_all(ready: list[Session], starter: _Starter) -> None:
+def _close_all(ready: list[Session]) -> None:
     """Close the ready sessions of a tool that is gone.
 
     The garbage collector calls this, so it must not take a lock.
     """
     while ready:
-        starter.submit(ready.pop().close)
+        session = ready.pop()
+        # A process may have been forked after the tool was made, and before the session was.
+        session.starter.submit(session.close)
 
 
 def checked_version() -> None:

@@ -51,14 +51,11 @@ async def opened_context(name: str | None) -> AsyncIterator[Context[Any] | None]
 async def _opened(name: str) -> AsyncIterator[Context[Any]]:
     made: Any = object_of(name)
     if callable(made):
-        # A callable without a readable signature is a ValueError.
-        with suppress(ValueError):
-            try:
-                inspect.signature(made).bind()
-            except TypeError as error:
-                wrong = f"--context {name} is called without arguments: {error}"
-                raise click.UsageError(wrong) from None
-        made = made()
+        try:
+            made = made()
+        except TypeError:
+            _refuse_arguments(made, name)
+            raise
     if hasattr(made, "__aenter__"):
         async with made as context:
             yield _context(context, name)
@@ -67,6 +64,22 @@ async def _opened(name: str) -> AsyncIterator[Context[Any]]:
             yield _context(context, name)
     else:
         yield _context(await made if inspect.isawaitable(made) else made, name)
+
+
+def _refuse_arguments(make: Callable[..., Any], name: str) -> None:
+    """Refuse a callable that has failed and wants arguments.
+
+    A decorator may give it its arguments, so this is not known before.
+
+    Raises:
+        UsageError: It does.
+    """
+    with suppress(ValueError):  # It has no readable signature.
+        try:
+            inspect.signature(make).bind()
+        except TypeError as error:
+            wrong = f"--context {name} is called without arguments: {error}"
+            raise click.UsageError(wrong) from None
 
 
 def _context(found: Any, name: str) -> Context[Any]:

@@ -76,20 +76,14 @@ class ResponseEvents:
             raise ValueError("arguments came for a call that did not start in this stream")
         return found
 
-    def _key(self, place: int, item: Any, reply: Reply) -> Any:
-        """Return the key of an item of the whole response.
-
-        Some servers leave items out there, such as reasoning, so a call has another place than it
-        had in the stream. It is the same call, and must not run twice.
-        """
-        id, at = get(item, "call_id"), reply.find(place)
-        if not id or (at is not None and at.id == id):
-            return place
-        keys = (key for key in self._items if (call := reply.find(key)) and call.id == id)
-        return next(keys, place)
-
     def _end(self, response: Any, reply: Reply, word: str) -> None:
+        known = {call.id: key for key in self._items if (call := reply.find(key)) is not None}
         for place, item in enumerate(get(response, "output") or ()):
-            self._item(self._key(place, item, reply), item, reply, "output_item.done")
+            # Some servers leave items out here, such as reasoning, so a call has another place than
+            # it had in the stream. It is the same call, and must not run twice.
+            id, at = str(get(item, "call_id") or ""), reply.find(place)
+            same = not id or (at is not None and at.id == id)
+            key = place if same else known.get(id, place)
+            self._item(key, item, reply, "output_item.done")
         about = get(response, "incomplete_details")
         reply.end(get(about, "reason") or word, complete=word == "completed")

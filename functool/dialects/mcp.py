@@ -54,7 +54,7 @@ def definition(tool: Tool, protocol: str = LATEST) -> dict[str, Any]:
     Before 2026-07-28 an output schema that is no object's is wrapped as `{"result": ...}`. The
     server in `functool.integrations.mcp` wraps it in every revision, because many clients of the
     latest one refuse a structured answer that is no object. No output schema is written if an
-    output guardrail has `shows = True`: results have no structured content then.
+    output guardrail has `shows = True`: results may have no structured content then.
     """
     return fresh(tool, _build(tool, protocol))
 

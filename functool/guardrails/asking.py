@@ -163,7 +163,7 @@ def _check_parameters(item: Any, option: str, takes: tuple[str, ...]) -> None:
     """
     name = name_of(item)
     # A function that an author wraps around a guardrail may have its `__module__`.
-    home = item.__globals__["__name__"] if inspect.isfunction(item) else ""
+    home = str(item.__globals__.get("__name__")) if inspect.isfunction(item) else ""
     if home.startswith("functool.guardrails."):
         first = item.__code__.co_varnames[0]
         remedy = f"put it into {_LISTS[first]}" if first in _LISTS else f"call it: {name}(...)"

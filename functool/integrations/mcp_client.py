@@ -47,11 +47,8 @@ LARGE = 65_536
 OPTIONS = ("timeout", "input_guardrails", "output_guardrails", "on_error_func", "settings")
 """The options of every tool that an error names."""
 
-MORE = ("prompts", "max_argument_bytes")
-"""The options of every tool that few connections need."""
-
-PARTS = ("name", "description", "parameters", "handler")
-"""The parts of a tool that come from the server."""
+MORE = ("prompts", "max_argument_bytes", "strict", "executor")
+"""The options of a `SchemaTool` that few connections need. Its `output` comes from the server."""
 
 INVISIBLE = "The tool's schema holds invisible characters; it is refused."
 ACCEPTED = "The change was accepted; connect again to use the tool."
@@ -134,8 +131,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
         DefinitionError: There is no such option, or its value is not valid.
     """
     known = sorted({*OPTIONS, *signature(connect).parameters} - {"options", "target"})
-    taken = {*known, *MORE, *signature(SchemaTool).parameters} - {*PARTS}
-    for name in options.keys() - taken:
+    for name in options.keys() - {*known, *MORE}:
         close = get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
         raise DefinitionError(f"connect has no option {name!r}; {hint}")
@@ -245,10 +241,13 @@ def _elicitation(elicit: Elicit) -> Any:
             reply = await given if inspect.isawaitable(given) else given
             if reply is None:
                 return types.ElicitResult(action="decline")
-            if not isinstance(reply, Mapping):  # As the True of an approver.
+            try:
+                content = dict(reply)
+            except (TypeError, ValueError):  # As the True of an approver.
                 kind = type(reply).__name__
-                raise TypeError(f"elicit returned {kind}, expected an object for the form, or None")
-            return types.ElicitResult(action="accept", content=dict(reply))
+                wrong = f"elicit returned {kind}, expected an object for the form, or None"
+                raise TypeError(wrong) from None
+            return types.ElicitResult(action="accept", content=content)
         except Exception:
             logger.exception("the elicit function failed, so the server hears that nobody answered")
             return types.ElicitResult(action="cancel")

@@ -223,25 +223,30 @@ class Catalog:
 
     def _searcher(self, *, fixed: bool) -> Tool:
         """Make `search_tools`. With `fixed` it also returns each found tool's parameters."""
+        # The author's `rank` may take a moment. Without it a search takes a millisecond, and calls
+        # the `is_enabled` of the tools on the event loop, as a toolset does.
+        search = inline if self._rank is None else in_thread
+        # In a thread, because the parameters of one tool may be a megabyte.
+        show = in_thread if fixed else inline
 
-        def search_tools(
+        async def search_tools(
             query: Annotated[str, "What the tool should do, in a few words."],
             context: Context[Any],
             limit: Annotated[int, Field(ge=1, le=MOST), "At most so many tools."] = 5,
         ) -> ToolResult:
-            matches = self._search(query, limit, context, _runs_beside if fixed else _any)
+            keep = _runs_beside if fixed else _any
+            matches = await search(self._search, query, limit, context, keep)
             if not matches:
                 return ToolResult(
                     output=ToolResult.of("No tool fits. Try other words.").output, value=[]
                 )
-            return ToolResult.of(shown([match.tool for match in matches], with_parameters=fixed))
+            found = [match.tool for match in matches]
+            return ToolResult.of(await show(shown, found, with_parameters=fixed))
 
         then = f"Call one with {CALL}." if fixed else "You can call those that are found."
         tool = SearchTool(
             search_tools,
             description=f"Search {len(self):,} tools by what they do. {then}",
-            # In a thread, because the parameters of one tool may be a megabyte.
-            executor=in_thread if fixed or self._rank is not None else inline,
             settings=ToolSettings(display_name="Search tools", read_only=True, idempotent=True),
         )
         tool.tools = self.tools

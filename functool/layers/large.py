@@ -27,7 +27,17 @@ def one_large(work: Callable[..., Any], *args: Any) -> Any:
 
 
 def is_large(result: ToolResult) -> bool:
-    """Whether a result has so many characters or values that a copy of it takes a moment."""
+    """Whether a result has so many characters or values that a copy of it takes a moment.
+
+    It also counts as large if it cannot be read: the author's value may raise anything.
+    """
+    try:
+        return _is_large(result)
+    except Exception:
+        return True
+
+
+def _is_large(result: ToolResult) -> bool:
     waiting: list[Any] = [result.value, *result.output]
     characters = values = 0
     while waiting:

@@ -79,7 +79,7 @@ def find_bool_for_number(
     schemas: Sequence[Any],
     root: Any,
     path: tuple[Any, ...] = (),
-    memo: dict[tuple[int, ...], Any] | None = None,
+    memo: dict[tuple[Any, ...], Any] | None = None,
 ) -> tuple[tuple[Any, ...], str] | None:
     """Find a bool, or a text that pydantic reads as NaN or infinity, where a number is expected.
 
@@ -88,24 +88,25 @@ def find_bool_for_number(
         schemas: The schemas of this place. In a union there are several.
         root: The schema that references point into.
         path: The place.
-        memo: The members of the schemas of each place. Many places have the same schemas.
+        memo: The members of the schemas of each place, for each type of value. Many places have the
+            same schemas.
 
     Returns:
         The path of that value and what is expected there, or None.
     """
     if not isinstance(value, (bool, dict, list)) and _is_finite(value):
         return None
-    memo, ids = {} if memo is None else memo, (*map(id, schemas),)
-    if ids not in memo:
+    memo, kind = {} if memo is None else memo, NAMES[type(value)]
+    if (ids := (kind, *map(id, schemas))) not in memo:
         here = [part for part in _with_members(schemas, root) if not _members(part)]
+        if isinstance(value, (dict, list)):  # Only the schemas of such a value have parts of it.
+            here = [part for part in here if kind in types_allowed(part, root, {})]
         memo[ids] = ([] if {} in here else here, schemas)  # An id is unique while its object lives.
     if not (here := memo[ids][0]):
         return None
     if isinstance(value, (dict, list)):
-        kind = NAMES[type(value)]
-        holders = [part for part in here if part.get("type", kind) == kind]
         for key, item in entries(value):
-            inner = [part_at(part, key, root) for part in holders]
+            inner = [part_at(part, key, root) for part in here]
             if found := find_bool_for_number(item, inner, root, (*path, key), memo):
                 return found
         return None

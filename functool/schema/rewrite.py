@@ -58,12 +58,14 @@ def rewritten(core: Any, infinite: Any = False, unseen: bool = False) -> Any:
         made["keys_schema"] = core_schema.no_info_before_validator_function(
             lambda sent: texts.get(sent, sent), made["keys_schema"]
         )
+    # Inside what looks members of an Enum up, because that takes JSON only.
+    made = _without_bools(core, made) if unseen else made
     expected = core.get("expected", ())
     if members := {json.dumps(item.value): item for item in expected if isinstance(item, Enum)}:
-        made = core_schema.no_info_before_validator_function(
+        return core_schema.no_info_before_validator_function(
             lambda sent: members.get(json.dumps(sent), sent), made
         )
-    return _without_bools(core, made) if unseen else made
+    return made
 
 
 def has_unseen(core: Any) -> bool:
@@ -94,16 +96,16 @@ def _without_bools(core: Any, made: Any) -> Any:
     if not is_number and (bool in kinds or kinds.isdisjoint((int, float))):
         return made
     inner: Any = {key: part for key, part in made.items() if key != "ref"}
-    new: Any = core_schema.no_info_before_validator_function(_no_bool, inner)
+    new: Any = core_schema.no_info_before_validator_function(no_bool, inner)
     if is_number:  # A union tries the strict one also in lax mode, so it is strict itself.
         strict: Any = {**inner, "strict": True}
-        new = core_schema.lax_or_strict_schema(new, strict)
+        new = core_schema.lax_or_strict_schema(new, strict, strict=core.get("strict"))
     return {**new, "ref": made["ref"]} if "ref" in made else new
 
 
-def _no_bool(sent: Any) -> Any:
+def no_bool(sent: Any) -> Any:
     """Return what was sent, or for a bool something that no number can be."""
-    return _no_bool if isinstance(sent, bool) else sent
+    return no_bool if isinstance(sent, bool) else sent
 
 
 def _finite(value: Any) -> Any:

@@ -79,14 +79,14 @@ class FunctionSchema:
             texts: The docstring's text on each parameter, used if its annotation has none.
         """
         schema = deepcopy(self.root)
-        for parameter in self.parameters:
-            found = schema["properties"][parameter.wire]
-            own = parameter.description or found.get("description")
-            if text := own or texts.get(parameter.name, ""):
-                found["description"] = text
-        rest = schema["additionalProperties"]
-        if isinstance(rest, dict) and (text := self.rest_text or texts.get(self.rest)):
-            rest.setdefault("description", text)
+        properties = schema["properties"]
+        parts = [(p.name, p.description, properties[p.wire]) for p in self.parameters]
+        parts.append((self.rest, self.rest_text, schema["additionalProperties"]))
+        for name, own, part in parts:
+            if not isinstance(part, dict):  # Further arguments are not allowed.
+                continue
+            if text := own or part.get("description") or texts.get(name, ""):
+                part["description"] = text
         return schema
 
 

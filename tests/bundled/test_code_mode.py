@@ -671,6 +671,23 @@ def test_a_program_that_is_cancelled_after_a_pause_goes_on_later():
     assert paid == [1, 2, 3, 3]
 
 
+def test_a_program_that_runs_out_of_time_after_a_pause_names_its_calls(bank):
+    """A call that was done before the pause is done also if the program did not get to its answer again."""
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def wait() -> None:
+        await asyncio.sleep(60)
+
+    tools, context = [bank.tool, wait], Context()
+    code = "await asyncio.gather(pay(to='a', amount=1), wait())"
+    approved(code_mode(tools), code, context)
+    stopped = run(code_mode(tools, timeout=2), code, context)
+
+    assert stopped.error.type == "ToolTimeoutError"
+    assert "c1/1 pay: done" in stopped.text
+    assert outcomes(stopped)[0] == ("pay", "done")
+
+
 def test_a_refusal_that_the_program_saw_is_kept(bank):
     """When a program goes on, a call that was refused before stays refused."""
     refuse = [True]
@@ -973,6 +990,36 @@ def test_a_program_in_a_forked_child(parent, answer):
 
     assert child.startswith(answer), done.stderr
     assert following == "2 3 4 5"
+
+
+FORK_AND_DROP = """
+import gc, os, time, weakref
+from functool import FunctionTool
+from functool.bundled.code_mode import code_mode
+from tests.bundled.programs import value_of
+
+tools = [code_mode([FunctionTool(lambda: 1, name="one", description="One.")]) for _ in range(2)]
+child = os.fork()
+if child == 0:
+    print(value_of(tools[0], "1 + 1"))
+    while not tools[0]._sessions._ready:
+        time.sleep(0.01)
+    dropped = weakref.ref(tools.pop(0)._sessions)
+    while dropped() is not None:
+        gc.collect()
+        time.sleep(0.01)
+    print(value_of(tools[0], "1 + 2"), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_tool_that_a_forked_child_drops():
+    """A forked child still runs programs after it has dropped a tool that its parent had made."""
+    done = python(FORK_AND_DROP, timeout=120)
+
+    assert done.stdout.split() == ["2", "3"], done.stderr
 
 
 def test_programs_that_wait_keep_a_bounded_memory():

@@ -247,6 +247,16 @@ def test_a_response_without_its_other_items_holds_the_same_calls():
     assert reader.calls() == expected.calls() and len(reader.calls()) == len(streaming.CALLS)
 
 
+def test_calls_of_one_id_that_only_the_whole_response_has():
+    """A server that streams nothing, and gives all calls one id, loses none of them."""
+    one = {"type": "function_call", "call_id": "same", "name": "ping"}
+    output = [{**one, "arguments": f'{{"n":{n}}}'} for n in range(2)]
+    reader = openai.StreamReader()
+    reader.feed({"type": "response.completed", "response": {"id": "r", "output": output}})
+
+    assert [call.arguments for call in reader.calls()] == ['{"n":0}', '{"n":1}']
+
+
 def test_servers_that_give_every_call_the_place_0():
     """Whole calls under one index are calls of their own, and so are calls without an index."""
     reader = openai_chat.StreamReader()

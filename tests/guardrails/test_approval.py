@@ -305,6 +305,18 @@ def test_what_approval_says(caplog):
     assert str(wrong) == "the approver returned str, expected bool or Decision"
 
 
+def test_an_edit_in_the_place_of_a_reason_is_no_approval():
+    """Arguments that stand where a reason belongs would be lost, and the call would run unedited."""
+    tool, ran = guarded()
+    result = call(
+        tool, {"amount": 5_000}, Context(approver=lambda asked: Decision(True, {"amount": 5}))
+    )
+
+    assert result.error.type == "GuardrailError" and ran == []
+    with pytest.raises(TypeError, match="arguments go by name"):
+        Decision(False, {"amount": 5})
+
+
 # ---- edited arguments
 
 
@@ -542,6 +554,25 @@ def test_what_is_approved_is_what_runs(way, caplog):
     assert result.error.message == f"The call was refused: {said}; put require_approval behind it."
     assert result.error.type == "GuardrailError" and ran == []
     assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+@pytest.mark.parametrize("arguments", ["same", "copied"])
+def test_approved_arguments_that_change_in_place_get_the_call_refused(arguments):
+    """A new call does not hide that its guardrail changed the old one; the refusal names this guardrail."""
+
+    def change(call, context):
+        call.arguments["amount"] = 500
+        new = call.arguments if arguments == "same" else dict(call.arguments)
+        return dataclasses.replace(call, arguments=new)
+
+    def note(call, context):
+        return dataclasses.replace(call, metadata={"by": "note"})
+
+    tool, ran = guarded()
+    tool.add_input_guardrails([change, note])
+    result = call(tool, {"amount": 5}, Context(approver=Person(True)))
+
+    assert "change changed the arguments of the call after" in result.text and ran == []
 
 
 def test_a_change_after_an_approval_may_be_approved_itself_or_be_none():

@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 pytest.importorskip("mcp")
 
@@ -33,7 +34,7 @@ from functool import (
     ToolSettings,
 )
 from functool.integrations import mcp, mcp_client
-from functool.options import ToolOptions
+from functool.schema_tool import SchemaOptions
 from tests.integrations.mcp_ends import (
     SAMPLE,
     brought_in,
@@ -232,6 +233,20 @@ def test_an_elicit_function_that_answers_true(caplog):
     [record] = [each for each in caplog.records if "elicit function failed" in each.message]
     said = "elicit returned bool, expected an object for the form, or None"
     assert str(record.exc_info[1]) == said
+
+
+def test_elicit_may_answer_with_a_model():
+    """The fields of a pydantic model are the answers to the form."""
+
+    class Form(BaseModel):
+        approve: bool
+
+    ran.clear()
+    result = call(
+        mcp.server(tools), "delete", {"path": "x"}, elicit=lambda *asked: Form(approve=True)
+    )
+
+    assert (result.success, len(ran)) == (True, 1)
 
 
 def test_elicit_may_be_async():
@@ -577,9 +592,13 @@ def test_options_of_connect(options, said):
         mcp.connect("no-such-command-anywhere", **options)
 
 
-def test_connect_takes_the_options_of_every_tool():
-    """The options that `connect` knows by name are those that each tool has."""
-    assert {*mcp_client.OPTIONS, *mcp_client.MORE} == ToolOptions.__annotations__.keys()
+def test_connect_takes_the_options_of_a_schema_tool():
+    """The options that `connect` knows by name are those of a `SchemaTool`, without those of its schema."""
+    taken = {*mcp_client.OPTIONS, *mcp_client.MORE}
+
+    assert taken == {"executor", *SchemaOptions.__annotations__} - {"output"}
+    found = listed(serving(lambda: [tool("a")]), strict=True)["a"]
+    assert found.strict
 
 
 EVIL = {"type": "string", "pattern": "^(a+)+$"}

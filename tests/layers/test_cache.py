@@ -372,6 +372,21 @@ def test_a_large_result_is_copied_beside_the_event_loop(items, beside):
     assert used == [beside] * 3
 
 
+def test_a_value_that_cannot_be_counted_is_cached():
+    """A value that raises when somebody looks into it is a result all the same."""
+
+    class Closed(dict):
+        def values(self):
+            raise RuntimeError("closed")
+
+    tool, runs, context = kept(ToolResult(value=Closed(a=1)))
+    first, second = call(tool, {}, context), call(tool, {}, context)
+
+    assert (first.value, second.value) == ({"a": 1}, {"a": 1})
+    assert second.metadata["cached"] is True
+    assert len(runs) == 1
+
+
 FORK = """
 import asyncio, os, threading
 from functool import FunctionTool, ToolCall, Toolset, ToolSettings

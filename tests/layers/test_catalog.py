@@ -309,6 +309,21 @@ def test_long_parameters_are_shown_beside_the_event_loop():
     assert threading.get_ident() not in used
 
 
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_search_asks_on_the_event_loop_which_tools_are_enabled(fixed):
+    """The author's `is_enabled` is called where a toolset calls it, and not on another thread."""
+    asked: list[int] = []
+    settings = ToolSettings(
+        is_enabled=lambda context: bool(asked.append(threading.get_ident())) or True
+    )
+    catalog, context = Catalog([tool("weather", "The weather.", settings=settings)]), Context()
+    tools = catalog.fixed() if fixed else catalog.toolset(context)
+    found = call(tools, "search_tools", {"query": "weather"}, context)
+
+    assert [entry["name"] for entry in found.value] == ["weather"]
+    assert {*asked} == {threading.get_ident()}
+
+
 def test_rank_is_fused():
     """The host's own search brings in what no word says; unknown and disabled tools of it are left out."""
     asked = []
