@@ -533,6 +533,24 @@ def test_what_became_of_an_edit_is_asked_about_whatever_when_says():
     assert len(person.asked) == 1 and ran == [500]
 
 
+def test_an_edit_that_a_guardrail_changes_in_place_is_asked_about():
+    """A new call with the arguments that a guardrail has changed in place is not what the person wrote."""
+
+    def add(call, context):
+        if call.arguments["amount"] == 5:
+            call.arguments["amount"] = 6
+        return dataclasses.replace(call)
+
+    tool, ran = guarded()
+    tool.input_guardrails.insert(0, add)
+    person = Person(edit(amount=5), True)
+    result = call(tool, {"amount": 500}, Context(approver=person))
+
+    assert [request.arguments["amount"] for request in person.asked] == [500, 6]
+    assert result.metadata["decision"]["arguments"] == {"amount": 6, "to": "bob"}
+    assert ran == [(6, "bob")]
+
+
 @pytest.mark.parametrize("way", ["approver", "approved", "edited", "granted"])
 def test_what_is_approved_is_what_runs(way, caplog):
     """A guardrail that changes the arguments after their approval gets the call refused."""
