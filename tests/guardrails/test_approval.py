@@ -1091,6 +1091,26 @@ def test_an_approval_that_waits_for_another_expires_in_its_own_time(monkeypatch)
     assert asked(outer, {"amount": 5}, context).tool == "outer" and ran == []
 
 
+def test_a_context_says_which_decisions_wait(monkeypatch):
+    """A host asks whether a decision was used, to keep those that were not."""
+    clock = [1_000.0]
+    monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
+    tool, ran = guarded()
+    context = Context()
+    request = asked(tool, {"amount": 5}, context)
+    seen = [context.has_decision(request)]
+    context.approve(request, expires_in=5)
+    seen.append(context.has_decision(request))
+    clock[0] += 6
+    seen.append(context.has_decision(request))
+    context.approve(request)
+    seen.append(context.has_decision(request))
+    call(tool, {"amount": 5}, context)
+    seen.append(context.has_decision(request))
+
+    assert seen == [False, True, False, True, False] and len(ran) == 1
+
+
 @pytest.mark.parametrize(
     "guardrail",
     [require_approval(), trusted_only(wrote=lambda context: "5")],
