@@ -33,8 +33,10 @@ class Decision:
 
     def __post_init__(self) -> None:
         # As a reason, edited arguments would be lost, and the call would run as it was sent.
-        if isinstance(self.reason, Mapping):
-            raise TypeError("edited arguments go by name: Decision(True, arguments={...})")
+        is_text = isinstance(self.reason, str | None)
+        if isinstance(self.reason, Mapping) or (self.approved and not is_text):
+            wrong = "the reason is a text, and edited arguments go by name"
+            raise TypeError(f"{wrong}: Decision(True, arguments={{...}})")
 
     @property
     def refusal(self) -> str:

@@ -167,11 +167,12 @@ class Trip:
                 changer = changer if seen == before else guardrail
                 if call.metadata.get("decision") != decided and edits < len(guardrails):
                     at, edits = 0, edits + 1
-                    view.notes["edited"] = call.arguments  # With defaults.
+                    # With defaults. Copies, because a guardrail may change the arguments of the
+                    # old call in place and return a new call.
+                    view.notes["edited"] = json_copy(cast(Any, call.arguments))
             elif fingerprint(call.arguments) != seen:
                 refuse_changed(guardrail, record)
             if view.decision is not decision:
-                # A copy, because a guardrail may change them in place and return a new call.
                 decision, approved = view.decision, json_copy(cast(Any, call.arguments))
         if decision is not None and not same_json(call.arguments, approved):
             refuse_changed(changer, record, AFTER_APPROVAL)

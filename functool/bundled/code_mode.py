@@ -44,10 +44,12 @@ from functool.bundled.code_stubs import Stubs
 from functool.bundled.code_taking import taken
 from functool.bundled.code_worker import MontyError, Sessions, Setup, Share, WorkerDied
 from functool.executors import in_thread
+from functool.guardrails.sources import SHOWS_OTHERS
 
 __all__ = ["AnotherProgram", "CodeLimits", "ProgramRefused", "WorkerDied", "code_mode"]
 
 _DIAGNOSIS = re.compile(r"^[^\s:]+:(\d+):\d+: (error|warning)\[([\w-]+)\] (.*)$", re.M)
+_DICT_FOR = re.compile(r"Expected `([A-Z]\w*)\b(?!\[).*found `dict\[")
 _MAX_DIAGNOSES = 10
 _REMEDIES = {
     "too-many-positional-arguments": "Arguments go by name: f(name=value).",
@@ -257,6 +259,14 @@ class _CodeTool(Tool):
                 f" conversation take {mib(size)}. They have to go on first."
             )
 
+    async def on_output(self, result: ToolResult, context: Context[Any]) -> None:
+        """Make no text of an answer a trusted value: the model wrote the program, so it chose it.
+
+        What the calls of the program returned is remembered when they end. Here, also a journal may
+        have answered.
+        """
+        context.notes[SHOWS_OTHERS] = True
+
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
         """Name the calls that a program had made when the time was over, or when it failed."""
         result = await super().on_error(error, context)
@@ -310,12 +320,13 @@ class _CodeTool(Tool):
         Raises:
             ProgramRefused: There are errors. The message names lines and remedies.
         """
+        report = report and report.replace("_functool_", "")
         found = _DIAGNOSIS.findall(report or "")
         wrong = [part for part in found if part[1] == "error" or part[2] == "unused-awaitable"]
         if report is None or (found and not wrong):
             return
         lines = [
-            f"- line {int(line) - _OFFSET}: {'. '.join(filter(None, (text, _REMEDIES.get(rule))))}"
+            f"- line {int(line) - _OFFSET}: {'. '.join(filter(None, (text, _remedy(rule, text))))}"
             for line, _, rule, text in wrong[:_MAX_DIAGNOSES]
         ] or [f"- {report[:1000]}"]
         if len(wrong) > _MAX_DIAGNOSES:
@@ -341,6 +352,13 @@ class _CodeTool(Tool):
         most = self._limits.output_chars
         text = text if len(text) <= most else f"{text[: most - 1]}…"
         return {"text": "", "value": None, "error": text, **run.metadata()}
+
+
+def _remedy(rule: str, text: str) -> str | None:
+    """Return what to do about an error of the checker."""
+    if rule == "invalid-argument-type" and (wanted := _DICT_FOR.search(text)):
+        return f"A dict in a variable needs its type: d: {wanted[1]} = {{...}}."
+    return _REMEDIES.get(rule)
 
 
 def _kept(result: ToolResult) -> Outcome:

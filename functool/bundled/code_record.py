@@ -169,8 +169,11 @@ class ContextRecord:
         return answer
 
     def release(self, goes_on: bool) -> None:
-        """Keep the record if the program goes on later. Otherwise remove it."""
-        self._running = False
+        """Keep the record if the program goes on later. Otherwise remove it.
+
+        The host may pickle a context in which a program waits, and tools cannot always be pickled.
+        """
+        self._running, self.tools = False, Toolset()
         if self._place is not None:
             kept, key = self._place
             if goes_on:

@@ -27,7 +27,6 @@ from functool.bundled.code_stubs import Function
 from functool.bundled.code_values import Labels, ValueProblem
 from functool.bundled.code_worker import Session, Turn
 from functool.executors import in_thread
-from functool.guardrails.sources import SHOWS_OTHERS
 from functool.layers.journal_errors import OutcomeUnknown
 from functool.layers.passing import is_passing
 
@@ -214,8 +213,6 @@ class Run:
         if function is None:
             raise ValueProblem(f"there is no tool {name!r}")
         self.made[-1]["name"] = function.tool.name
-        if function.tool.name == "search_tools":  # The answer may repeat what a search showed.
-            self.context.notes[SHOWS_OTHERS] = True
         arguments, sources = self.labels.plain(function.arguments(given))
         above = [
             name for names in (self.call.metadata.get("sources") or {}).values() for name in names

@@ -18,7 +18,23 @@ RESERVED = frozenset(
 )
 """Names that no tool has in a program."""
 
-_HEAD = "from typing import Any, Literal, NotRequired, TypedDict, overload\n"
+_HEAD = """
+from collections.abc import Iterator as _functool_iterator, Mapping as _functool_mapping
+from typing import Any, Literal, NotRequired, TypedDict, overload
+from typing import Protocol as _functool_protocol, ReadOnly as _functool_read_only
+from typing import TypeVar as _functool_type_var
+_functool_item = _functool_type_var("_functool_item", covariant=True)
+class _functool_list(_functool_protocol[_functool_item]):
+    def pop(self, index: int = -1, /) -> _functool_item: ...
+    def __iter__(self) -> _functool_iterator[_functool_item]: ...
+"""
+"""What the checker reads before all stubs.
+
+A tool does not change its arguments. So it also takes a list of integers where it wants numbers, or
+where an item may be untrusted. Of Python's own types a list that is only read is a `Sequence`, but
+so is a text.
+"""
+
 _UNTRUSTED = """
 class Untrusted:
     __bool__: None
@@ -32,11 +48,18 @@ def join(*parts: str | int | float | Untrusted) -> Untrusted: ...
 def functool_gate() -> None: ...
 """
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+_DESCRIBE = {"$ref", "anyOf", "oneOf", "allOf", "properties", "if", "dependentSchemas"}
 _MAX_TEXT = 2_000
 _MAX_TYPES = 1_000_000
-"""Characters of all types of one text of stubs. Further types are `Any`.
+"""Characters of all types and names of one text of stubs. Further types are `Any`.
 
 A server's short schema may repeat a long type many times.
+"""
+
+_MAX_UNION = 150
+"""How many members a union may have, with those of its parts. A larger one is `Any`.
+
+The interpreter reads 200 as a nesting that is too deep, and then refuses every program.
 """
 
 
@@ -71,20 +94,32 @@ class _Names:
 
 
 class _Room:
-    """Counts the characters of types. `left` is how many more there may be."""
+    """Counts the characters of types and names. `left` is how many more there may be."""
 
     left: int = _MAX_TYPES
+
+    def holds(self, names: Iterable[str]) -> bool:
+        """Count the names of fields or parameters. Return whether all of it fits."""
+        self.left -= sum(10 + len(name) for name in names)
+        return self.left >= 0
 
 
 @dataclass(slots=True)
 class _Types:
-    """The types of one tool's stub. With `open`, every value may also be untrusted."""
+    """The types of one tool's stub.
+
+    With `open`, every value may also be untrusted. With `taken`, the checker asks whether a value
+    fits, and so the types of lists and dicts are those of values that are only read. With `checked`
+    they are for the checker, and accept all that the schema accepts.
+    """
 
     prefix: str
     names: _Names
     room: _Room
     root: Mapping[str, Any] = field(default_factory=dict)
     open: bool = False
+    taken: bool = False
+    checked: bool = False
     found: dict[str, str] = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)
 
@@ -93,6 +128,8 @@ class _Types:
         if not isinstance(schema, Mapping) or depth > 20 or self.room.left < 0:
             return "Any"
         found = self._of(schema, hint, depth)
+        if self.checked and _is_joined(schema):
+            found = "Any"
         self.room.left -= 10 + len(found)
         return found
 
@@ -116,8 +153,10 @@ class _Types:
         if isinstance(kind, list):
             return _union(self.of({**schema, "type": one}, hint, depth + 1) for one in kind)
         if kind == "array":
-            return f"list[{self._inner(schema.get('items'), hint + 'Item', depth)}]"
-        if kind == "object" or isinstance(schema.get("properties"), Mapping):
+            items = None if "prefixItems" in schema else schema.get("items")
+            name = "_functool_list" if self.taken else "list"
+            return f"{name}[{self._inner(items, hint + 'Item', depth)}]"
+        if kind == "object" or (kind is None and _fields(schema)):
             return self._object(schema, hint, depth)
         return _SIMPLE.get(str(kind), "Any")
 
@@ -142,22 +181,34 @@ class _Types:
         if target is self.root or not isinstance(target, Mapping):
             return "Any"
         hint = ref.rpartition("/")[2]
-        if isinstance(target.get("properties"), Mapping):  # It has a name, and may be recursive.
-            self.named[ref] = name = self._fresh(hint)
+        # It has a name, and may be recursive.
+        if _fields(target) and self.room.holds(_fields(target)):
+            name = self._fresh(hint)
+            self.named[ref] = self._reference(name, target)
             self._define(name, target, depth)
-            return name
+            return self.named[ref]
         self.named[ref] = "Any"  # Inside of itself, a type without a name is not described again.
         self.named[ref] = found = self.of(target, hint, depth + 1)
         return found
 
     def _object(self, schema: Mapping[str, Any], hint: str, depth: int) -> str:
-        if isinstance(schema.get("properties"), Mapping) and schema["properties"]:
+        if _fields(schema) and self.room.holds(_fields(schema)):
             name = self._fresh(hint)
             self._define(name, schema, depth)
-            return name
-        more = schema.get("additionalProperties", True)
-        inner = self._inner(more, hint + "Value", depth) if isinstance(more, Mapping) else "Any"
-        return f"dict[str, {inner}]"
+            return self._reference(name, schema)
+        return self._dict_of(self._inner(schema.get("additionalProperties"), f"{hint}Value", depth))
+
+    def _dict_of(self, inner: str) -> str:
+        return f"{'_functool_mapping' if self.taken else 'dict'}[str, {inner}]"
+
+    def _reference(self, name: str, schema: Mapping[str, Any]) -> str:
+        """Return the type of an object whose class has this name.
+
+        The checker would refuse fields that the class does not name.
+        """
+        if self.checked and _is_joined(schema):
+            return "Any"
+        return self._dict_of("Any") if self.checked and _others(schema) is not None else name
 
     def _fresh(self, hint: str) -> str:
         words = re.findall(r"[A-Za-z0-9]+", hint) or ["Value"]
@@ -169,8 +220,9 @@ class _Types:
         self.found[name] = ""  # Keep its place before the types that it uses.
         required = schema.get("required", ())
         fields: dict[str, str] = {}
-        for key, part in schema["properties"].items():
+        for key, part in _fields(schema).items():
             kind = self._inner(part, f"{name} {key}", depth)
+            kind = f"_functool_read_only[{kind}]" if self.taken else kind
             fields[key] = kind if key in required else f"NotRequired[{kind}]"
         if all(key.isidentifier() and not keyword.iskeyword(key) for key in fields):
             lines = [f'    {key}: "{_quoted(kind)}"' for key, kind in fields.items()]
@@ -193,10 +245,16 @@ class Stubs:
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.functions: dict[str, Function] = {}
         names = _Names(RESERVED)
+        tools = [*tools]
         for tool in tools:
             if not isinstance(tool, Tool):
                 raise DefinitionError(f"code mode calls tools, not {type(tool).__name__}")
-            name = names.take(fit := _identifier(tool.name), f"{fit}_")
+        # A stranger's `send-mail` must not take the name of the host's `send_mail`.
+        exact_first = sorted(tools, key=lambda tool: not _is_free(tool.name))
+        fits = [(tool, _identifier(tool.name)) for tool in exact_first]
+        named = {tool.name: names.take(fit, f"{fit}_") for tool, fit in fits}
+        for tool in tools:
+            name = named[tool.name]
             self.functions[name] = Function(name, tool, _parameters(tool))
         self.has_untrusted: bool = any(f.tool.settings.untrusted for f in self.functions.values())
         self.shown: str = self._text(checked=False)
@@ -210,9 +268,9 @@ class Stubs:
             prefix = "".join(part.title() for part in function.name.split("_"))
             schema = function.tool.schema
             is_open = checked and self.has_untrusted
-            given = _Types(prefix, names, room, schema.plain, open=is_open)
+            given = _Types(prefix, names, room, schema.plain, is_open, checked, checked)
             head = _head(function, given)
-            returned = _Types(prefix, names, room, schema.output or {})
+            returned = _Types(prefix, names, room, schema.output or {}, checked=checked)
             output = _returned(function.tool, returned)
             classes += [*given.found.values(), *returned.found.values()]
             stub = f"async def {function.name}({head}) -> {output}:"
@@ -220,9 +278,35 @@ class Stubs:
         return "\n".join([*classes, *stubs])
 
 
+def _fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of an object that its schema names."""
+    fields = schema.get("properties")
+    return fields if isinstance(fields, Mapping) else {}
+
+
+def _is_joined(schema: Mapping[str, Any]) -> bool:
+    """Whether several parts of a schema describe one value, for which there is no one type."""
+    parts = schema.get("allOf")
+    several = isinstance(parts, list) and len(parts) > 1
+    return several or len(_DESCRIBE & schema.keys()) > 1
+
+
+def _others(schema: Mapping[str, Any]) -> Any:
+    """Return the schema of the fields that an object may have besides its own, or None.
+
+    An object that says nothing of them is taken for one without.
+    """
+    more = schema.get("additionalProperties")
+    if schema.get("patternProperties"):
+        return True
+    return None if more is False else more
+
+
 def _head(function: Function, types: _Types) -> str:
     schema = function.tool.schema.plain
     required, properties = schema.get("required", ()), schema.get("properties", {})
+    if not types.room.holds(function.parameters):
+        return "**arguments: Any"
     parts = []
     for name, original in function.parameters.items():
         part = properties[original]
@@ -230,18 +314,21 @@ def _head(function: Function, types: _Types) -> str:
         if types.open and kind != "Any":
             kind = _union([kind, "Untrusted"])
         if original in required:
-            parts.append(f"{name}: {_reference(kind, types)}")
+            parts.append(f"{name}: {_written(kind, types)}")
             continue
         default = part.get("default", ...) if isinstance(part, Mapping) else ...
         shown = "..." if default is ... else repr(default)
-        parts.append(f"{name}: {_reference(kind, types)} = {shown if len(shown) < 200 else '...'}")
+        parts.append(f"{name}: {_written(kind, types)} = {shown if len(shown) < 200 else '...'}")
     parts.sort(key=lambda text: " = " in text)
-    if isinstance(schema.get("additionalProperties"), Mapping):
-        parts.append(f"**others: {types.of(schema['additionalProperties'], 'Others')}")
+    if (more := _others(schema)) is not None:
+        kind = types.of(more, "Others")
+        kind = _union([kind, "Untrusted"]) if types.open and kind != "Any" else kind
+        name = _Names(function.parameters).take("others")
+        parts.append(f"**{name}: {_written(kind, types)}")
     return f"*, {', '.join(parts)}" if parts and not parts[0].startswith("**") else "".join(parts)
 
 
-def _reference(kind: str, types: _Types) -> str:
+def _written(kind: str, types: _Types) -> str:
     return f'"{_quoted(kind)}"' if types.open else kind
 
 
@@ -286,9 +373,15 @@ def _identifier(name: str) -> str:
     return f"tool{fit}" if fit.startswith("_functool") else fit
 
 
+def _is_free(name: str) -> bool:
+    """Whether a tool may have its own name in a program."""
+    return _identifier(name) == name and name not in RESERVED
+
+
 def _union(kinds: Iterable[str]) -> str:
     found = list(dict.fromkeys(part for kind in kinds for part in [kind]))
-    return "Any" if "Any" in found else " | ".join(found)
+    union = " | ".join(found)
+    return "Any" if "Any" in found or union.count(" | ") >= _MAX_UNION else union
 
 
 def _quoted(kind: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from functool.approval import ApprovalRequest, Decision, asked, defaults_of, json_copy, same_json
 from functool.call import ToolCall, ToolResult, changed, to_json
 from functool.content import TextContent
-from functool.context import Context
+from functool.context import Approver, Context
 from functool.errors import ApprovalRequired, GuardrailError
 from functool.executors import inline
 from functool.guardrails.asking import InputGuardrail, callables
@@ -73,6 +73,27 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
     return require_approval
 
 
+async def answer_of(approver: Approver, request: ApprovalRequest) -> Decision:
+    """Return the decision of an approver about a request.
+
+    Raises:
+        GuardrailError: The approver changed the request in place.
+        TypeError: The approver returned no decision.
+    """
+    digest = request.digest
+    answer: Any = await inline(approver, request)
+    if request.digest != digest or not request.matches_itself:
+        raise GuardrailError(
+            "The approver changed the request in place, so the call was refused. To change the"
+            " arguments, it returns a new Decision(approved=True, arguments={...})."
+        )
+    decision = Decision(approved=answer) if isinstance(answer, bool) else answer
+    if not isinstance(decision, Decision) or not isinstance(decision.approved, bool):
+        given = type(answer).__name__
+        raise TypeError(f"the approver returned {given}, expected bool or Decision")
+    return decision
+
+
 def with_edit_note(result: ToolResult, context: Context[Any]) -> ToolResult:
     """Add a note about a person's edit to a result, so that the model knows what has run."""
     decision = context.decision
@@ -109,17 +130,7 @@ async def _decision(request: ApprovalRequest, context: Context[Any]) -> tuple[De
     if decision is None and (grant := context.use_grant(request, defaults_of(context.schema))):
         return Decision(approved=True), grant.id
     if decision is None and context.approver is not None:
-        digest = request.digest
-        answer: Any = await inline(context.approver, request)
-        if request.digest != digest or not request.matches_itself:
-            raise GuardrailError(
-                "The approver changed the request in place, so the call was refused. To change the"
-                " arguments, it returns a new Decision(approved=True, arguments={...})."
-            )
-        decision = Decision(approved=answer) if isinstance(answer, bool) else answer
-        if not isinstance(decision, Decision) or not isinstance(decision.approved, bool):
-            given = type(answer).__name__
-            raise TypeError(f"the approver returned {given}, expected bool or Decision")
+        decision = await answer_of(context.approver, request)
     if decision is None:
         context.give_back()
         raise ApprovalRequired.of(request)

@@ -29,7 +29,7 @@ _MOST = 10_000  # Texts that are remembered in one context.
 _NAMED = 50  # Places in one argument that a refusal or a request names.
 
 SHOWS_OTHERS = "functool.trusted_only:shows others"
-"""A key in the notes of a call whose result shows what other people wrote about their tools."""
+"""A key in the notes of a call whose result may show what others, or a model, wrote."""
 
 # For each agent that runs around this code, the labels of its call. An agent's framework calls
 # tools without the context of the agent's own call.

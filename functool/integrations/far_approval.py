@@ -9,12 +9,12 @@ from functool import (
     ApprovalRequest,
     ApprovalRequired,
     Context,
-    Decision,
     GuardrailError,
     ToolCall,
 )
 from functool.approval import definition_of
 from functool.executors import inline
+from functool.guardrails.approval import answer_of
 
 
 def approved_digest(call: ToolCall, context: Context[Any]) -> str:
@@ -54,11 +54,11 @@ async def agreed(asked: ApprovalRequest, context: Context[Any]) -> bool:
 
     Raises:
         GuardrailError: The person refused, or changed the arguments.
+        TypeError: The approver returned no decision.
     """
     decision = context.use_decision(asked.digest)
     if decision is None and context.approver is not None:
-        answer: Any = await inline(context.approver, asked)
-        decision = answer if isinstance(answer, Decision) else Decision(approved=answer is True)
+        decision = await answer_of(context.approver, asked)
     if decision is None:
         return False
     if not decision.approved:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
 import mcp_types as types
@@ -13,6 +13,9 @@ from functool import ApprovalRequest, Decision
 from functool.integrations.visible import arguments_text, sources_text
 
 Request: TypeAlias = ServerRequestContext[Any, Any]
+
+Approved: TypeAlias = tuple[ApprovalRequest, float]
+"""A request that a person has approved, and until when: seconds since the epoch."""
 
 APPROVAL = "approval"
 """The name of the question in a request for input."""
@@ -46,23 +49,33 @@ def approver(request: Request) -> Callable[[ApprovalRequest], Awaitable[Decision
     return ask
 
 
-def input_required(asked: ApprovalRequest, call_id: str) -> types.InputRequiredResult:
+def input_required(
+    asked: ApprovalRequest, call_id: str, unused: Iterable[Approved] = ()
+) -> types.InputRequiredResult:
     """Return the answer that makes the client ask its person and call again (since 2026-07-28).
 
-    The state also has the id of the outer call, because the request may be of a call inside of it.
+    The state also has the id of the outer call, because the request may be of a call inside of it,
+    and what the person has approved in earlier rounds and no call has used yet.
     """
     question: types.InputRequest = types.ElicitRequest(params=_question(asked))
-    state = STATE_PREFIX + json.dumps([call_id, asked.to_json()])
+    kept = [(request.to_json(), until) for request, until in unused]
+    state = STATE_PREFIX + json.dumps([call_id, asked.to_json(), kept])
     return types.InputRequiredResult(input_requests={APPROVAL: question}, request_state=state)
 
 
-def asked_before(params: types.CallToolRequestParams) -> tuple[ApprovalRequest, str] | None:
-    """Return the request and the call's id from the state that a client sends back, or None."""
+def asked_before(
+    params: types.CallToolRequestParams,
+) -> tuple[ApprovalRequest, str, list[Approved]] | None:
+    """Return the request, the call's id and what was approved before from a client's state.
+
+    None if the client has sent no such state.
+    """
     state = params.request_state or ""
     if not state.startswith(STATE_PREFIX):
         return None
-    call_id, asked = json.loads(state.removeprefix(STATE_PREFIX))
-    return ApprovalRequest.from_json(asked), call_id
+    call_id, asked, kept = json.loads(state.removeprefix(STATE_PREFIX))
+    before = [(ApprovalRequest.from_json(text), until) for text, until in kept]
+    return ApprovalRequest.from_json(asked), call_id, before
 
 
 def too_long(asked: ApprovalRequest) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from math import inf, isfinite, nextafter
-from time import monotonic
+from time import monotonic, time
 from typing import Any, TypeAlias
 
 import mcp_types as types
@@ -25,14 +25,18 @@ from functool import (
 )
 from functool.executors import in_thread
 from functool.integrations import mcp_approval as approval
-from functool.integrations.mcp_approval import Request
+from functool.integrations.mcp_approval import Approved, Request
 from functool.integrations.mcp_contexts import Contexts, MakeContext
 from functool.integrations.mcp_served import Served, answer
+from functool.layers.passing import is_passing
 
 Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
 
 STATE_SECONDS = 600.0
 """How long a person may take between the two requests of an approval, in seconds."""
+
+APPROVAL_SECONDS = 300.0
+"""How long an approval holds, if a call has to ask about something else first, in seconds."""
 
 
 class Handlers:
@@ -137,13 +141,14 @@ class Handlers:
     async def call_tool(self, request: Request, params: types.CallToolRequestParams) -> Any:
         """Answer `tools/call`."""
         served, context = self.find(params.name), self._context_of(request)
-        asked, call_id = approval.asked_before(params) or (None, self._context_of.call_id(request))
+        new = (None, self._context_of.call_id(request), list[Approved]())
+        asked, call_id, approved = approval.asked_before(params) or new
         call = ToolCall(name=params.name, arguments=params.arguments or {}, id=call_id)
         asks, latest = approval.can_ask(request), _is_latest(request)
         if asks and not latest and context.approver is None:
             context = context.view(approver=approval.approver(request))
         if asked:
-            self._decide(context, asked, params.input_responses or {})
+            approved = self._decide(context, asked, approved, params.input_responses or {})
         result = await self._run(request, served, call, context)
         if isinstance(result.value, types.InputRequiredResult):
             return result.value
@@ -151,7 +156,10 @@ class Handlers:
         if asks and latest and result.is_error and isinstance(question, ApprovalRequest):
             if reason := approval.too_long(question):
                 return await answer(ToolResult.failed(reason, type="ApprovalRequired"), served)
-            return approval.input_required(question, call.id)
+            # Where there are no sessions, the next round has a new context.
+            kept = approved if is_passing(context) else []
+            unused = [each for each in kept if context.has_decision(each[0])]
+            return approval.input_required(question, call.id, unused)
         return await answer(result, served)
 
     async def _run(
@@ -174,16 +182,22 @@ class Handlers:
             return ToolResult.failed("The tool tried to end the program.", type="SystemExit")
 
     def _decide(
-        self, context: Context[Any], asked: ApprovalRequest, answers: Mapping[str, Any]
-    ) -> None:
+        self,
+        context: Context[Any],
+        asked: ApprovalRequest,
+        before: list[Approved],
+        answers: Mapping[str, Any],
+    ) -> list[Approved]:
         """Note what a person decided in the round before. A decision counts once.
+
+        Return what the person has approved, with what was approved `before` and not used.
 
         Raises:
             MCPError: The decision was used before.
         """
         given = answers.get(approval.APPROVAL)
         if not isinstance(given, types.ElicitResult):
-            return
+            return []
         now = monotonic()
         used = {id: until for id, until in self._used_approvals.items() if until > now}
         self._used_approvals = used
@@ -194,10 +208,15 @@ class Handlers:
                 {"reason": "invalid_request_state"},
             )
         used[asked.id] = now + STATE_SECONDS
+        today = time()
+        approved = [each for each in before if each[1] > today]
         if approval.approves(given):
-            context.approve(asked)
+            approved.append((asked, today + APPROVAL_SECONDS))
         else:
             context.deny(asked, approval.refusal(given))
+        for each, until in approved:
+            context.approve(each, expires_in=until - today)
+        return approved
 
 
 def _toolset(tools: Tools) -> Toolset:

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -48,6 +49,8 @@ CREATE TABLE IF NOT EXISTS grants (
     id TEXT PRIMARY KEY, conversation TEXT NOT NULL, granted TEXT NOT NULL
 );
 """
+
+logger: logging.Logger = logging.getLogger("functool")
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 """By event loop, the lock of the call that files a request."""
@@ -84,6 +87,7 @@ class Inbox:
             str, int
         ] = {}  # The process of each request, because a child copies it.
         self._answers: dict[str, Any] = {}
+        self._leaving: list[str] = []
         self._gone: set[str] = set()
         self._next_look = self._next_renewal = 0.0
 
@@ -120,7 +124,28 @@ class Inbox:
                     self._file(request.id, conversation, asked)
         finally:
             self._waiting.pop(request.id, None)
-            self._remove(request.id)
+            self._leave(request.id)
+
+    def _leave(self, id: str) -> None:
+        """Remove a request, together with those of all calls that end in this round of the loop.
+
+        A thousand calls may be cancelled at once. To remove each on its own takes seconds.
+        """
+        self._leaving.append(id)
+        try:
+            asyncio.get_running_loop().call_soon(self._remove_leaving)
+        except RuntimeError:  # The loop has ended, and the call is garbage.
+            self._remove_leaving()
+
+    def _remove_leaving(self) -> None:
+        ids: list[str] = []
+        while self._leaving:  # Another thread may do the same.
+            with suppress(IndexError):
+                ids.append(self._leaving.pop())
+        try:
+            self._remove(*ids)
+        except InboxError:
+            logger.warning("requests whose calls have ended stay in the inbox", exc_info=True)
 
     async def _look(self) -> None:
         """Look for the answers of all calls that wait, unless another call has just done so."""
@@ -279,12 +304,13 @@ class Inbox:
         if done.rowcount != 1:
             raise InboxError(f"the request {id!r} has just been answered by somebody else")
 
-    def _remove(self, id: str) -> None:
+    def _remove(self, *ids: str) -> None:
+        if not ids:
+            return
         with self._database() as database:
+            database.executemany("DELETE FROM requests WHERE id = ?", [(id,) for id in ids])
             # Also remove requests of processes that died more than a day ago.
-            database.execute(
-                "DELETE FROM requests WHERE id = ? OR seen < ?", (id, time.time() - 86_400)
-            )
+            database.execute("DELETE FROM requests WHERE seen < ?", (time.time() - 86_400,))
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         with self._database() as database:

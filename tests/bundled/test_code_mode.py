@@ -1057,6 +1057,17 @@ def test_a_context_that_ran_a_program_can_be_pickled():
     assert pickle.loads(pickle.dumps(context)).state.keys() == context.state.keys()
 
 
+def test_a_context_in_which_a_program_waits_can_be_pickled(bank, paying):
+    """A host that stores a conversation while a person is asked needs no tools that can be pickled."""
+    context = Context()
+    request = run(paying, WAITING, context).metadata["approval"]
+    again = pickle.loads(pickle.dumps(context))
+    again.approve(request)
+
+    assert value_of(paying, WAITING, again) == "paid b"
+    assert bank.paid == [("a", 1), ("b", 99)]
+
+
 def test_the_outer_pause_is_like_any_other(paying):
     """`unwrap` and the failure's type are those of a call that waits."""
     with pytest.raises(ToolError, match="approval"):

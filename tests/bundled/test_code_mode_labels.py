@@ -1,5 +1,6 @@
 """Labels in code mode: what untrusted tools return is carried, and never looked at."""
 
+from contextlib import closing
 from typing import Annotated
 
 import pytest
@@ -492,6 +493,32 @@ def test_what_a_program_repeats_of_a_search_is_no_trusted_value():
 
     assert result.value["value"] == "mallory@evil"
     assert call(send, {"to": "mallory@evil"}, context).error.type == "GuardrailError"
+
+
+@pytest.mark.parametrize("journalled", [False, True])
+def test_what_a_program_makes_up_is_no_trusted_value(tmp_path, journalled):
+    """A model cannot make a value trusted by writing it into a program; what tools return is."""
+    wrote = trusted_only("to", wrote=lambda context: "to my boss")
+
+    @FunctionTool(input_guardrails=[wrote])
+    def send(to: str) -> str:
+        """Send."""
+        return "sent"
+
+    @FunctionTool
+    def boss() -> str:
+        """Find the boss."""
+        return "eve@here"
+
+    context, tool = Context(), code_mode([boss])
+    with closing(Journal(tmp_path / "runs.db")) as journal:
+        tool = journal.once(tool, "r") if journalled else tool
+        for _ in range(2):
+            result = run(tool, "await boss()\n'mallory' + '@evil'", context)
+            assert result.value["value"] == "mallory@evil"
+            refused = call(send, {"to": "mallory@evil"}, context)
+            assert refused.error.type == "GuardrailError"
+    assert call(send, {"to": "eve@here"}, context).text == "sent"
 
 
 def test_a_refusal_of_trusted_arguments_says_why():

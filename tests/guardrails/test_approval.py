@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import re
+from types import SimpleNamespace
 from typing import Annotated
 
 import pytest
@@ -305,16 +306,18 @@ def test_what_approval_says(caplog):
     assert str(wrong) == "the approver returned str, expected bool or Decision"
 
 
-def test_an_edit_in_the_place_of_a_reason_is_no_approval():
+@pytest.mark.parametrize("edited", [{"amount": 5}, SimpleNamespace(amount=5), [("amount", 5)]])
+def test_an_edit_in_the_place_of_a_reason_is_no_approval(edited):
     """Arguments that stand where a reason belongs would be lost, and the call would run unedited."""
     tool, ran = guarded()
-    result = call(
-        tool, {"amount": 5_000}, Context(approver=lambda asked: Decision(True, {"amount": 5}))
-    )
+    context = Context(approver=lambda asked: Decision(True, edited))
+    result = call(tool, {"amount": 5_000}, context)
 
     assert result.error.type == "GuardrailError" and ran == []
     with pytest.raises(TypeError, match="arguments go by name"):
         Decision(False, {"amount": 5})
+    assert Decision(True, None).reason is None
+    assert Decision(False, 7).refusal == "A person refused this call: 7"
 
 
 # ---- edited arguments
@@ -531,6 +534,24 @@ def test_what_became_of_an_edit_is_asked_about_whatever_when_says():
     person = Person(edit(), False)
     call(tool, {"amount": 1000}, Context(approver=person))
     assert len(person.asked) == 1 and ran == [500]
+
+
+def test_an_edit_that_a_guardrail_changes_in_place_is_asked_about():
+    """A new call with the arguments that a guardrail has changed in place is not what the person wrote."""
+
+    def add(call, context):
+        if call.arguments["amount"] == 5:
+            call.arguments["amount"] = 6
+        return dataclasses.replace(call)
+
+    tool, ran = guarded()
+    tool.input_guardrails.insert(0, add)
+    person = Person(edit(amount=5), True)
+    result = call(tool, {"amount": 500}, Context(approver=person))
+
+    assert [request.arguments["amount"] for request in person.asked] == [500, 6]
+    assert result.metadata["decision"]["arguments"] == {"amount": 6, "to": "bob"}
+    assert ran == [(6, "bob")]
 
 
 @pytest.mark.parametrize("way", ["approver", "approved", "edited", "granted"])
@@ -1068,6 +1089,26 @@ def test_an_approval_that_waits_for_another_expires_in_its_own_time(monkeypatch)
     clock[0] += 6
 
     assert asked(outer, {"amount": 5}, context).tool == "outer" and ran == []
+
+
+def test_a_context_says_which_decisions_wait(monkeypatch):
+    """A host asks whether a decision was used, to keep those that were not."""
+    clock = [1_000.0]
+    monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
+    tool, ran = guarded()
+    context = Context()
+    request = asked(tool, {"amount": 5}, context)
+    seen = [context.has_decision(request)]
+    context.approve(request, expires_in=5)
+    seen.append(context.has_decision(request))
+    clock[0] += 6
+    seen.append(context.has_decision(request))
+    context.approve(request)
+    seen.append(context.has_decision(request))
+    call(tool, {"amount": 5}, context)
+    seen.append(context.has_decision(request))
+
+    assert seen == [False, True, False, True, False] and len(ran) == 1
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,11 @@ from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, Field
 
 from functool import (
+    ApprovalRequired,
     Context,
     DefinitionError,
     FunctionTool,
+    ToolCall,
     ToolResult,
     Toolset,
     ToolSettings,
@@ -620,6 +622,67 @@ def test_two_who_ask_for_approval(mode):
     answer = served_call(mcp.server([tool]), *DELETE_A, **given)
 
     assert texts(answer) == ["deleted"]
+    assert ran == ["a"]
+
+
+def asks_inside(ran: list[str]) -> FunctionTool:
+    """A guarded tool whose body calls a guarded one."""
+    inner = guarded(ran, "inner")
+
+    async def delete(path: str, call: ToolCall, context: Context) -> ToolResult:
+        again = ToolCall(name="inner", arguments={"path": path}, id=f"{call.id}/1")
+        result = await inner.invoke(again, context)
+        if "approval" in result.metadata:
+            raise ApprovalRequired.of(result.metadata["approval"])
+        return result
+
+    return FunctionTool(delete, input_guardrails=[require_approval()])
+
+
+def asks_around(ran: list[str]) -> WrapperTool:
+    """A guarded wrapper around a guarded tool."""
+    return WrapperTool(guarded(ran, "inner"), name="delete", input_guardrails=[require_approval()])
+
+
+def who_asked(asked: list[Any]) -> list[str]:
+    return [params.message.split()[3] for params in asked]
+
+
+@pytest.mark.parametrize("make", [asks_around, asks_inside])
+def test_a_call_that_asks_about_two_calls_runs(mode, make):
+    """What the person approved first is not forgotten while the call inside asks, and no client is asked without an end."""
+    ran: list[str] = []
+    asked: list[Any] = []
+
+    given = {"mode": mode, "elicitation_callback": accepting({"approve": True}, asked)}
+    answer = served_call(mcp.server([make(ran)]), *DELETE_A, **given)
+
+    assert texts(answer) == ["deleted"]
+    assert ran == ["a"]
+    # A body that has begun may have had an effect, so the client's next call asks about it again.
+    begun_again = ["delete"] if (mode, make) == ("auto", asks_inside) else []
+    assert who_asked(asked) == ["delete", "inner", *begun_again]
+
+
+def test_an_approval_that_waits_for_another_expires(monkeypatch):
+    """Without sessions, too, an approval holds for five minutes, whatever the call asks next."""
+    ran: list[str] = []
+    asked: list[Any] = []
+    today = [1_000_000.0]
+    monkeypatch.setattr(mcp_handlers, "time", lambda: today[0])
+
+    async def elicit(context, params):
+        asked.append(params)
+        if who_asked(asked) == ["delete", "inner"]:
+            today[0] += 301
+        return types.ElicitResult(action="accept", content={"approve": True})
+
+    answer = served_call(
+        mcp.server([asks_around(ran)]), *DELETE_A, mode="auto", elicitation_callback=elicit
+    )
+
+    assert texts(answer) == ["deleted"]
+    assert who_asked(asked) == ["delete", "inner", "delete"]
     assert ran == ["a"]
 
 

@@ -437,3 +437,43 @@ def test_requests_are_read_a_few_at_a_time(path, monkeypatch):
 
     assert (each, len(each)) == (listed, 5)
     assert together == [2, 2, 1, 0]
+
+
+def test_calls_that_end_together_leave_together(path, monkeypatch):
+    """Calls that are cancelled at once open the file once, and not each on its own."""
+    opened, connect, inbox = [], sqlite3.connect, Inbox(path)
+
+    def counted(*given, **options):
+        if threading.current_thread() is threading.main_thread():
+            opened.append(given)
+        return connect(*given, **options)
+
+    async def main():
+        calls = [start(inbox, path=str(number)) for number in range(50)]
+        await waiting(inbox, 50)
+        monkeypatch.setattr(module, "POLL", 60)  # All calls wait in one place.
+        await asyncio.sleep(0.1)
+        monkeypatch.setattr(sqlite3, "connect", counted)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        return len(opened), inbox.pending()
+
+    assert asyncio.run(main()) == (1, [])
+
+
+@pytest.mark.anyio
+async def test_a_request_that_cannot_be_removed_keeps_its_answer(path, monkeypatch, caplog):
+    """A call goes on with its answer also if its request stays in the file, which the log says."""
+    inbox, task, request = await asked(path)
+    inbox.approve(request.id)
+    broken = InboxError("the disk is full")
+
+    def fail(*ids):
+        raise broken
+
+    monkeypatch.setattr(inbox, "_remove", fail)
+
+    assert (await task).text == "removed a"
+    [record] = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert record.exc_info[1] is broken
