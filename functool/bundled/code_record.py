@@ -111,7 +111,7 @@ class ContextRecord:
     survives = False
 
     def __init__(self, tools: Toolset, digest: str) -> None:
-        self.tools = tools
+        self.tools: Toolset = tools
         self.digest = digest
         self.outcomes: dict[str, Outcome] = {}
         self.started: float = time.time()

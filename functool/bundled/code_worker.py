@@ -112,7 +112,7 @@ class _Starter:
     """
 
     def __init__(self) -> None:
-        self.pid = os.getpid()
+        self.pid: int = os.getpid()
         # `SimpleQueue.put` may be called by a finalizer, even in the middle of another `put`.
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
         self._jobs = SimpleQueue()
