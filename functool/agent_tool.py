@@ -7,7 +7,6 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from itertools import chain
 from math import inf
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,7 +17,7 @@ from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline
 from functool.generators import exhaust_async
 from functool.guardrails.asking import callables
-from functool.guardrails.sources import agents, has_sources
+from functool.guardrails.sources import agents, labels_of
 from functool.options import refuse_unknown
 from functool.schema.callables import at_caller, run_kind, without_partials
 from functool.schema.subset import closed
@@ -104,8 +103,7 @@ class AgentTool(Tool):
         assert isinstance(call.arguments, Mapping) and context.inner_sources is not None
         text = call.arguments[self._arg_name]
         thread = None if self._thread is None else await inline(self._thread, context)
-        if has_sources(call):
-            context.add_sources(chain.from_iterable(call.metadata["sources"].values()))
+        context.add_sources(labels_of(call))
         # An agent with a thread remembers what it has read, so its later answers have those labels,
         # and so have those of other agents on this thread. A host may recreate the thread's object.
         names = () if thread is None else (self.name, _key_of(self.agent, thread))

@@ -189,7 +189,7 @@ class Trip:
             elif shown_in(result) == shown:
                 continue
             new = with_matching_value(result, new, value, shown)
-            result = _with_labels_of(result, new)
+            result = sources.with_labels_of(result, new)  # The next guardrail may store it.
         return result
 
     def note(self, result: ToolResult) -> None:
@@ -265,19 +265,6 @@ class Trip:
         if decision := notes.get("decision") or given.get("decision"):
             metadata["decision"] = decision
         return metadata
-
-
-def _with_labels_of(result: ToolResult, new: ToolResult) -> ToolResult:
-    """Return a guardrail's new result with the labels of the result before it.
-
-    The next guardrail may store the result, with its labels.
-    """
-    if new is result:
-        return new
-    names = [*dict.fromkeys((*sources.labels_on(result), *sources.labels_on(new)))]
-    if not names:
-        return new
-    return changed(new, metadata={**metadata_of(new), "sources": names})
 
 
 def _labels_of(metadata: Mapping[str, Any]) -> list[Any]:

@@ -624,7 +624,7 @@ def always(answer):
             "the labels .* are lost",
         ),
         (
-            "functool.trip._with_labels_of",
+            "functool.guardrails.sources.with_labels_of",
             lambda result, new: new,
             of(["body", [], ["a new result", "spill"]], body=LONG),
             "lacks {'body'}",

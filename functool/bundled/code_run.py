@@ -27,6 +27,7 @@ from functool.bundled.code_stubs import Function
 from functool.bundled.code_values import Labels, ValueProblem
 from functool.bundled.code_worker import Session, Turn
 from functool.executors import in_thread
+from functool.guardrails.sources import labels_of
 from functool.layers.journal_errors import OutcomeUnknown
 from functool.layers.passing import is_passing
 
@@ -214,10 +215,7 @@ class Run:
             raise ValueProblem(f"there is no tool {name!r}")
         self.made[-1]["name"] = function.tool.name
         arguments, sources = self.labels.plain(function.arguments(given))
-        above = [
-            name for names in (self.call.metadata.get("sources") or {}).values() for name in names
-        ]
-        if above:  # The program itself came from an untrusted tool.
+        if above := labels_of(self.call):  # The program itself came from an untrusted tool.
             sources = {"": list(dict.fromkeys(above)), **sources}
         return ToolCall(
             name=function.tool.name,

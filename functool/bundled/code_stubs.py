@@ -268,7 +268,9 @@ class Stubs:
             prefix = "".join(part.title() for part in function.name.split("_"))
             schema = function.tool.schema
             is_open = checked and self.has_untrusted
-            given = _Types(prefix, names, room, schema.plain, is_open, checked, checked)
+            given = _Types(
+                prefix, names, room, schema.plain, is_open, taken=checked, checked=checked
+            )
             head = _head(function, given)
             returned = _Types(prefix, names, room, schema.output or {}, checked=checked)
             output = _returned(function.tool, returned)
@@ -379,7 +381,7 @@ def _is_free(name: str) -> bool:
 
 
 def _union(kinds: Iterable[str]) -> str:
-    found = list(dict.fromkeys(part for kind in kinds for part in [kind]))
+    found = list(dict.fromkeys(kinds))
     union = " | ".join(found)
     return "Any" if "Any" in found or union.count(" | ") >= _MAX_UNION else union
 

@@ -72,7 +72,7 @@ def _refuse_arguments(make: Callable[..., Any], name: str) -> None:
     A decorator may give it its arguments, so this is not known before.
 
     Raises:
-        UsageError: It does.
+        UsageError: It wants arguments.
     """
     with suppress(ValueError):  # It has no readable signature.
         try:

@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, redirect_stdout
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,7 +146,9 @@ def object_of(target: str) -> Any:
         raise click.ClickException(f"{target} names no object: write FILE:NAME")
     module = _module(place)
     if not hasattr(module, name):
-        close = get_close_matches(name, vars(module), 1)
+        from functool.errors import close_names
+
+        close = close_names(name, vars(module))
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise click.ClickException(f"{module.__name__} has no {name!r}{hint}")
     return getattr(module, name)

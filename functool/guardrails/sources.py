@@ -8,11 +8,11 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from functool.approval import MODEL, defaults_of, escaped, is_texts, same_json
-from functool.call import ToolCall, ToolResult, ToolSchema, cut_str, metadata_of, to_json
+from functool.call import ToolCall, ToolResult, ToolSchema, changed, cut_str, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
@@ -165,6 +165,23 @@ def labels_on(result: ToolResult) -> tuple[str, ...]:
     """
     names = metadata_of(result).get("sources", ())
     return tuple(map(cut_str, names)) if isinstance(names, (list, tuple)) else ()
+
+
+def with_labels_of(result: ToolResult, new: ToolResult) -> ToolResult:
+    """Return the result that replaces another one, with the labels of both."""
+    if new is result:
+        return new
+    names = [*dict.fromkeys((*labels_on(result), *labels_on(new)))]
+    return changed(new, metadata={**metadata_of(new), "sources": names}) if names else new
+
+
+def labels_of(call: ToolCall) -> list[str]:
+    """Return the untrusted tools that the arguments of a call came from.
+
+    Raises:
+        GuardrailError: The labels cannot be read.
+    """
+    return [*chain.from_iterable(call.metadata["sources"].values())] if has_sources(call) else []
 
 
 def has_sources(call: ToolCall) -> bool:

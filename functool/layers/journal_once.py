@@ -19,9 +19,8 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from functool import ApprovalRequired, Context, TextContent, Tool, ToolCall, ToolResult
-from functool.call import changed, metadata_of
 from functool.executors import in_thread
-from functool.guardrails.sources import labels_on
+from functool.guardrails.sources import with_labels_of
 from functool.layers.journal_errors import (
     JournalConflict,
     JournalError,
@@ -279,9 +278,7 @@ class Once:
             kept = await kept if inspect.isawaitable(kept) else kept
             if not isinstance(kept, ToolResult):
                 raise TypeError(f"keep must return a ToolResult, not {type(kept).__name__}")
-            if labels := labels_on(result):  # `keep` may return a new result.
-                new = [*dict.fromkeys((*labels, *labels_on(kept)))]
-                kept = changed(kept, metadata={**metadata_of(kept), "sources": new})
+            kept = with_labels_of(result, kept)
             return await _written(kept, raised if kept.is_error else "")
         except Exception:  # The body has run, so the journal must record that it ended.
             logger.error("a result could not be stored, only that there was one", exc_info=True)

@@ -7,14 +7,13 @@ import json
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from difflib import SequenceMatcher
-from itertools import chain
 from typing import Any, NamedTuple
 
 from functool import ApprovalRequest, Context, SchemaTool, Tool, ToolCall, ToolResult
 from functool.approval import defaults_of
 from functool.call import metadata_of
 from functool.executors import in_thread
-from functool.guardrails.sources import has_sources, labels_on
+from functool.guardrails.sources import labels_of, labels_on
 from functool.layers.journal_errors import NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
@@ -209,8 +208,7 @@ def label(call: ToolCall, context: Context[Any]) -> None:
     The call may come again without the labels: after a crash, a host reads it from the model's
     message, which has none.
     """
-    if has_sources(call):
-        context.add_sources(chain.from_iterable(call.metadata["sources"].values()))
+    context.add_sources(labels_of(call))
 
 
 def note(context: Context[Any], mark: Mapping[str, Any]) -> None:

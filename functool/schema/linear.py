@@ -113,11 +113,11 @@ def _compared(made: Any) -> Any:
     turn JSON into Python values, and then strict members and unions accept others. Choosing a tag
     leaves the JSON alone.
     """
-    kind, parts = made["type"], [*_parts(made)]
+    kind, parts = made["type"], _parts(made)
     is_flat = all(map(_is_flat, parts))
     read: Any = {key: part for key, part in made.items() if key not in _LENGTHS}
     to_whole: Any = _dict_of
-    if kind in MAPPINGS:  # An iterator has a hash of its own.
+    if kind in MAPPINGS:  # `repeat(key)` holds a key, and nobody can choose its hash.
         read["keys_schema"] = _after(repeat, made["keys_schema"])
     elif is_flat:
         read.pop("items_schema", None)

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from functool import Context, FunctionTool, GuardrailError, ImageContent, ToolCall, Tripwire
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    GuardrailError,
+    ImageContent,
+    Tool,
+    ToolCall,
+    Tripwire,
+)
 from functool.guardrails import require_approval
 
 # One transparent pixel: a host may look whether an image can be shown.
@@ -137,3 +146,14 @@ def cleaned_up_when_cancelled(
 
     asyncio.run(main())
     return cleaned
+
+
+def adopts_only_theirs(adopt: Callable[[Any], Tool], theirs: str) -> None:
+    """Check that `adopt` refuses a tool of functool, a function and a list by name, with what to do."""
+    ours = FunctionTool(len, name="size")
+    said = f"adopt takes one {theirs}, not "
+    with pytest.raises(DefinitionError, match=f"{said}a tool of functool: use that as it"):
+        adopt(ours)
+    for wrong in (len, [ours]):
+        with pytest.raises(DefinitionError, match=f"{said}{type(wrong).__name__}: .* makes"):
+            adopt(wrong)

@@ -21,7 +21,6 @@ from agent_framework import (  # noqa: E402
     UsageDetails,
 )
 
-import functool  # noqa: E402
 from functool import (  # noqa: E402
     AgentTool,
     AudioContent,
@@ -44,6 +43,7 @@ from tests.integrations.odd_tools import (  # noqa: E402
     ODD_TOOLS,
     PNG,
     add,
+    adopts_only_theirs,
     cleaned_up_when_cancelled,
     delete,
     ran,
@@ -512,15 +512,7 @@ def weather(
 
 def test_adopt_takes_one_tool_of_theirs() -> None:
     """A tool of functool, a function and a list are refused by name, with what to do."""
-    ours: Any = functool.FunctionTool(len, name="size")
-    said = "adopt takes one agent_framework.FunctionTool, not "
-    with pytest.raises(functool.DefinitionError, match=f"{said}a tool of functool: use that as it"):
-        agent_framework.adopt(ours)
-    for wrong in (len, [ours]):
-        with pytest.raises(
-            functool.DefinitionError, match=f"{said}{type(wrong).__name__}: .* makes"
-        ):
-            agent_framework.adopt(wrong)  # type: ignore[arg-type]
+    adopts_only_theirs(agent_framework.adopt, "agent_framework.FunctionTool")
 
 
 def test_adopt_makes_a_tool_of_theirs() -> None:

@@ -23,7 +23,6 @@ from langgraph.graph import MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode, ToolRuntime
 from langgraph.types import Command, interrupt
 
-import functool
 from functool import (
     AgentTool,
     AudioContent,
@@ -44,7 +43,7 @@ from functool import (
 from functool.guardrails import require_approval
 from functool.integrations import langchain
 from tests.integrations.bridges import LangChain
-from tests.integrations.odd_tools import paying, stopped
+from tests.integrations.odd_tools import adopts_only_theirs, paying, stopped
 from tests.support import ask, call
 
 bridge = LangChain()
@@ -425,15 +424,7 @@ def add(a: int, b: int = 2) -> int:
 
 def test_adopt_takes_one_tool_of_theirs() -> None:
     """A tool of functool, a function and a list are refused by name, with what to do."""
-    ours: Any = functool.FunctionTool(len, name="size")
-    said = "adopt takes one langchain_core.BaseTool, not "
-    with pytest.raises(functool.DefinitionError, match=f"{said}a tool of functool: use that as it"):
-        langchain.adopt(ours)
-    for wrong in (len, [ours]):
-        with pytest.raises(
-            functool.DefinitionError, match=f"{said}{type(wrong).__name__}: .* makes"
-        ):
-            langchain.adopt(wrong)  # type: ignore[arg-type]
+    adopts_only_theirs(langchain.adopt, "langchain_core.BaseTool")
 
 
 def test_adopted_tool_runs_through_the_pipeline() -> None:

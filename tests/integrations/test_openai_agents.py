@@ -31,7 +31,6 @@ from agents.testing import ModelStep, ScriptedModel, assistant_message
 from agents.usage import Usage
 from pydantic import BaseModel, Field
 
-import functool
 from functool import (
     AgentTool,
     AudioContent,
@@ -50,6 +49,7 @@ from functool.guardrails import require_approval
 from functool.integrations import openai_agents
 from tests.integrations import odd_tools
 from tests.integrations.bridges import OpenAIAgents
+from tests.integrations.odd_tools import adopts_only_theirs
 from tests.support import ask, call
 
 
@@ -266,15 +266,7 @@ async def add(a: int, b: int = 2) -> int:
 
 def test_adopt_takes_one_tool_of_theirs() -> None:
     """A tool of functool, a function and a list are refused by name, with what to do."""
-    ours: Any = functool.FunctionTool(len, name="size")
-    said = "adopt takes one agents.FunctionTool, not "
-    with pytest.raises(functool.DefinitionError, match=f"{said}a tool of functool: use that as it"):
-        openai_agents.adopt(ours)
-    for wrong in (len, [ours]):
-        with pytest.raises(
-            functool.DefinitionError, match=f"{said}{type(wrong).__name__}: .* makes"
-        ):
-            openai_agents.adopt(wrong)  # type: ignore[arg-type]
+    adopts_only_theirs(openai_agents.adopt, "agents.FunctionTool")
 
 
 def test_adopted_tool_runs_through_the_pipeline() -> None:

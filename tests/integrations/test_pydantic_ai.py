@@ -38,7 +38,6 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
 
-import functool
 from functool import (
     AgentTool,
     ApprovalRequest,
@@ -58,7 +57,7 @@ from functool.guardrails import require_approval, truncate
 from functool.integrations import pydantic_ai as bridge
 from functool.integrations import pydantic_ai_runner
 from tests.integrations.bridges import PydanticAI
-from tests.integrations.odd_tools import paying, refused
+from tests.integrations.odd_tools import adopts_only_theirs, paying, refused
 from tests.support import ask, call
 
 TestModel.__test__ = False
@@ -563,15 +562,7 @@ def add(a: int, b: int = 2) -> int:
 
 def test_adopt_takes_one_tool_of_theirs() -> None:
     """A tool of functool, a function and a list are refused by name, with what to do."""
-    ours: Any = functool.FunctionTool(len, name="size")
-    said = "adopt takes one pydantic_ai.Tool, not "
-    with pytest.raises(functool.DefinitionError, match=f"{said}a tool of functool: use that as it"):
-        bridge.adopt(ours)
-    for wrong in (len, [ours]):
-        with pytest.raises(
-            functool.DefinitionError, match=f"{said}{type(wrong).__name__}: .* makes"
-        ):
-            bridge.adopt(wrong)  # type: ignore[arg-type]
+    adopts_only_theirs(bridge.adopt, "pydantic_ai.Tool")
 
 
 def test_adopted_tool_runs_through_the_pipeline() -> None:
