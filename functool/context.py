@@ -98,7 +98,8 @@ class Context(Generic[Deps]):
     _decided: _Answers = {}  # The decisions that this call has used. Replaced, never modified.
     # From a wrapper's call to the call of its inner tool: decisions. That call empties the list.
     _handed: list[_Answers] | None = None
-    _notes: dict[str, Any] | None = None
+    noted: dict[str, Any] | None = None
+    """The notes of this call, or None if nobody has used `notes` yet."""
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class Context(Generic[Deps]):
         if unknown := [name for name in changes if not hasattr(self, name)]:
             raise TypeError(f"{type(self).__name__} has no attribute {unknown[0]!r} to replace")
         if "call" in changes:  # Each call has its own notes.
-            changes["_notes"] = None
+            changes["noted"] = None
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__, **changes)
         return view
@@ -173,7 +174,7 @@ class Context(Generic[Deps]):
         view = object.__new__(type(self))
         own = view.__dict__ = self.__dict__.copy()
         own["call"], own["schema"] = call, schema
-        own["_mailbox"], own["_notes"], own["inner_sources"] = mailbox, None, []
+        own["_mailbox"], own["noted"], own["inner_sources"] = mailbox, None, []
         own["_decided"] = self._handed.pop() if self._handed else {}
         own["_handed"] = None
         return view
@@ -195,14 +196,9 @@ class Context(Generic[Deps]):
         into `result.metadata`, whoever creates the result. A layer that raises needs this, because
         it has no result to write into.
         """
-        if self._notes is None:
-            self._notes = {}
-        return self._notes
-
-    @property
-    def noted(self) -> dict[str, Any] | None:
-        """The notes of this call, or None if nobody has used `notes` yet."""
-        return self._notes
+        if self.noted is None:
+            self.noted = {}
+        return self.noted
 
     @property
     def decision(self) -> Mapping[str, Any] | None:
@@ -212,7 +208,7 @@ class Context(Generic[Deps]):
         the edited arguments, or None if they were not edited. `grant` is the id of the grant that
         answered, or None.
         """
-        return None if self._notes is None else self._notes.get("decision")
+        return None if self.noted is None else self.noted.get("decision")
 
     def add_sources(self, names: Iterable[str]) -> None:
         """Label the result of this call with untrusted tools, whoever creates the result.

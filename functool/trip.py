@@ -172,17 +172,16 @@ class Trip:
                     view.notes["edited"] = json_copy(cast(Any, call.arguments))
             elif fingerprint(call.arguments) != seen:
                 refuse_changed(guardrail, record)
-            if view.decision is not decision:
+            if view.noted is not None and view.decision is not decision:
                 decision, approved = view.decision, json_copy(cast(Any, call.arguments))
         if decision is not None and not same_json(call.arguments, approved):
             refuse_changed(changer, record, AFTER_APPROVAL)
 
     async def ask_output(self, guardrails: Sequence[Any], result: ToolResult) -> ToolResult:
         """Ask the output guardrails in order, and return the final result."""
-        view, record = self.view, self.record
+        view, record, shown = self.view, self.record, shown_in(result)
         for guardrail in guardrails:
-            value, shown = result.value, shown_in(result)
-            new = result
+            value, new = result.value, result
             answer = ask(guardrail, result, view, "output", record)
             if answer is not None:
                 new = await await_answer(answer, guardrail, result, "output", record)
@@ -190,6 +189,7 @@ class Trip:
                 continue
             new = with_matching_value(result, new, value, shown)
             result = sources.with_labels_of(result, new)  # The next guardrail may store it.
+            shown = shown_in(result)
         return result
 
     def note(self, result: ToolResult) -> None:
@@ -225,19 +225,19 @@ class Trip:
         The calls around this one get its labels. The values of a trusted tool are remembered, if a
         guardrail needs them.
         """
-        metadata = result.metadata
+        metadata, view, outer, notes = result.metadata, self.made_view, self._context, None
         if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
             self.label(result)
-        if self.made_view is not None and self.made_view.inner_sources:
-            self.labels += tuple(self.made_view.inner_sources)
-        if sources.wanted_results and self._context is not None and not (untrusted or self.labels):
+        if view is not None:
+            notes = view.noted
+            if view.inner_sources:
+                self.labels += tuple(view.inner_sources)
+        if sources.wanted_results and outer is not None and not (untrusted or self.labels):
             with suppress(Exception):  # The author's value may raise anything.
                 sources.remember(self.context, result, self.call)
-        notes = self.made_view is not None and self.made_view.noted
-        shows = notes and sources.SHOWS_OTHERS in notes
-        if shows and self._context is not None and self._context.call:
+        if notes and sources.SHOWS_OTHERS in notes and outer is not None and outer.call:
             # The call around this one may show it, too.
-            self._context.notes[sources.SHOWS_OTHERS] = True
+            outer.notes[sources.SHOWS_OTHERS] = True
         has_any = untrusted or notes or self.record or self.labels or self.sent.metadata
         new = self._call_metadata(untrusted) if has_any else {}
         if new or self.inner:
