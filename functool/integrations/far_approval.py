@@ -13,7 +13,7 @@ from functool import (
     ToolCall,
     ToolError,
 )
-from functool.approval import definition_of
+from functool.approval import definition_of, same_json
 from functool.executors import inline
 from functool.guardrails.approval import answer_of
 
@@ -35,8 +35,8 @@ class Agreements:
         """Whether to send the call again, because a person agrees to what the worker asks.
 
         The guardrails of the call ask again each time it is sent, so their requests are all sent.
-        A request with another id comes from a call inside the body. The body starts over, so such
-        an approval is sent once. Otherwise what it approved would run again, unasked.
+        A request with another id, or other arguments, comes from a call inside the body. The body
+        starts over, so such an approval is sent once. Otherwise what it approved would run again.
 
         Raises:
             GuardrailError: The person refused, or changed the arguments.
@@ -53,7 +53,8 @@ class Agreements:
             return False
         self._given.add(asked.digest)
         self.digests = f"{self._own} {asked.digest}".strip()
-        if self._call.id and asked.call_id == self._call.id:
+        is_own = bool(self._call.id) and asked.call_id == self._call.id
+        if is_own and same_json(asked.arguments, self._call.arguments):
             self._own = self.digests
         return True
 

@@ -121,14 +121,15 @@ def test_several_approvals_may_be_asked_by_the_worker_alone():
     assert (asked, ran) == (["bank_pay", "pay"], ["pay"])
 
 
-def test_a_body_that_starts_over_runs_nothing_twice_with_one_approval():
+@pytest.mark.parametrize("ids", [("inner_0", "inner_1"), ("c1", "c1")])
+def test_a_body_that_starts_over_runs_nothing_twice_with_one_approval(ids):
     """A body that pays, and then waits for a person to ship, does not pay again."""
     ran = []
     pay, ship = guarded("pay", ran), guarded("ship", ran)
 
     async def order(to: str, context: Context):
-        for number, tool in enumerate([pay, ship]):
-            inner = ToolCall(name=tool.name, arguments={"to": to}, id=f"inner_{number}")
+        for tool, id in zip([pay, ship], ids, strict=True):
+            inner = ToolCall(name=tool.name, arguments={"to": f"{to}!"}, id=id)
             result = await tool.invoke(inner, context)
             if result.is_error:
                 return result
@@ -139,4 +140,4 @@ def test_a_body_that_starts_over_runs_nothing_twice_with_one_approval():
 
     assert (asked, ran) == (["pay", "ship"], ["pay"])
     assert result.error.type == "ToolError"
-    assert "its call 'inner_0' of pay again, which may have run" in result.text
+    assert f"its call '{ids[0]}' of pay again, which may have run" in result.text
