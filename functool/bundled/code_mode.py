@@ -137,7 +137,8 @@ def code_mode(
             pinned tools, the search, and a function that calls the tools that were found.
         name: The name of the tool.
         limits: How much a program may use.
-        journal: Keeps the outcomes of calls on disk, so that another process can go on.
+        journal: Keeps the outcomes of calls on disk, so that another process can go on. They are
+            stored whole, also if the journal has a `keep`.
         run: With a journal, the name of the work that the calls belong to, or a callable that
             returns it for a context. Without it, calls of two conversations could have one id.
         **options: The options of every tool. See `ToolOptions`.

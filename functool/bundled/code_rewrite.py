@@ -249,10 +249,19 @@ class _Tests(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        sides: list[ast.expr] = [node.left, *node.comparators]
-        sides = [side if isinstance(side, ast.Name) else self.visit(side) for side in sides]
+        sides = [*map(self._compared, [node.left, *node.comparators])]
         node.left, node.comparators = sides[0], sides[1:]
         return node
+
+    def _compared(self, side: ast.expr) -> ast.expr:
+        """Return one side of a comparison, where `bool` is a type: `kind in (bool, int)`."""
+        if isinstance(side, ast.Name):
+            return side
+        if isinstance(side, (ast.Tuple, ast.List, ast.Set)):
+            side.elts = [*map(self._compared, side.elts)]
+            return side
+        found: ast.expr = self.visit(side)
+        return found
 
     def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
         node.patterns = [self.visit(pattern) for pattern in node.patterns]

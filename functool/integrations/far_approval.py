@@ -11,17 +11,56 @@ from functool import (
     Context,
     GuardrailError,
     ToolCall,
+    ToolError,
 )
-from functool.approval import definition_of
+from functool.approval import definition_of, same_json
 from functool.executors import inline
 from functool.guardrails.approval import answer_of
 
 
-def approved_digest(call: ToolCall, context: Context[Any]) -> str:
-    """Return the digest of the request that a person approved on the host, or "" for none.
+class Agreements:
+    """What a person has agreed to, while one call is sent to a worker again and again.
 
-    Call this in a function around the body, where `call` and `context` are those of the tool.
+    `digests` is what to send: the digests of the requests, with spaces between them. Make this in a
+    function around the body, where `call` and `context` are those of the tool.
     """
+
+    def __init__(self, call: ToolCall, context: Context[Any]) -> None:
+        self._call = call
+        self._context = context
+        self._own = self.digests = _approved_digest(call, context)
+        self._given: set[str] = set()
+
+    async def add(self, asked: ApprovalRequest) -> bool:
+        """Whether to send the call again, because a person agrees to what the worker asks.
+
+        The guardrails of the call ask again each time it is sent, so their requests are all sent.
+        A request with another id, or other arguments, comes from a call inside the body. The body
+        starts over, so such an approval is sent once. Otherwise what it approved would run again.
+
+        Raises:
+            GuardrailError: The person refused, or changed the arguments.
+            ToolError: The body has come again to a call that may have run.
+            TypeError: The approver returned no decision.
+        """
+        if asked.digest in self._given and asked.digest not in self.digests:
+            raise ToolError(
+                "The call was stopped. It has started over, because it had to wait for a person,"
+                f" and would make its call {asked.call_id!r} of {asked.tool} again, which may have"
+                " run already."
+            )
+        if asked.digest in self.digests or not await agreed(asked, self._context):
+            return False
+        self._given.add(asked.digest)
+        self.digests = f"{self._own} {asked.digest}".strip()
+        is_own = bool(self._call.id) and asked.call_id == self._call.id
+        if is_own and same_json(asked.arguments, self._call.arguments):
+            self._own = self.digests
+        return True
+
+
+def _approved_digest(call: ToolCall, context: Context[Any]) -> str:
+    """Return the digest of the request that a person approved on the host, or "" for none."""
     decision, schema, arguments = context.decision, context.schema, call.arguments
     if not decision or not decision["approved"] or schema is None:
         return ""
@@ -31,14 +70,14 @@ def approved_digest(call: ToolCall, context: Context[Any]) -> str:
     return ApprovalRequest.of(schema.name, definition, arguments, call.id, sources).digest
 
 
-def with_approval(context: Context[Any], digest: str) -> Context[Any]:
-    """Return a worker's context that approves the request which was approved on the host."""
-    if not digest:
+def with_approval(context: Context[Any], digests: str) -> Context[Any]:
+    """Return a worker's context that approves the requests which were approved on the host."""
+    if not digests:
         return context
-    otherwise = context.approver
+    otherwise, approved = context.approver, digests.split()
 
     async def approver(request: ApprovalRequest) -> Any:
-        if request.digest == digest:
+        if request.digest in approved:
             return True
         if otherwise is None:
             raise ApprovalRequired.of(request)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, overload
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, Tripwire
-from functool.integrations.far_approval import agreed, approved_digest
+from functool.integrations.far_approval import Agreements
 from functool.layers.journal_replay import pauses
 from functool.layers.some_tools import OneTool, each
 
@@ -128,13 +128,12 @@ class _OnRay:
             id=call.id,
             metadata={"sources": call.metadata["sources"]} if "sources" in call.metadata else {},
         )
-        approved = approved_digest(call, context)
-        result = await self._sent(sent, approved)
-        asked: Any = result.metadata.get("approval")
-        waits = pauses(result) and asked.digest != approved
-        if waits and await agreed(asked, context):
-            result = await self._sent(sent, asked.digest)
-        return result
+        agreements = Agreements(call, context)
+        while True:
+            result = await self._sent(sent, agreements.digests)
+            asked: Any = result.metadata.get("approval")
+            if not pauses(result) or not await agreements.add(asked):
+                return result
 
     async def _sent(self, call: ToolCall, approved: str) -> ToolResult:
         for attempt in range(1, ATTEMPTS + 1):

@@ -20,7 +20,7 @@ from functool import (
     ToolError,
     ToolResult,
 )
-from functool.integrations.far_approval import agreed
+from functool.integrations.far_approval import Agreements
 from functool.integrations.temporal_engines import Failed, Unreachable
 from functool.integrations.temporal_outcome import (
     OutcomeUnknown,
@@ -64,18 +64,20 @@ class Host:
         if not isinstance(call.id, str) or not call.id:
             raise conflict_without_id()
         key = key_of(self._run, self._tool.name, call.id)
-        request = request_of(self._tool, call, context, self._run)
+        request = request_of(self._tool, call, self._run)
+        agreements = Agreements(call, context)
         for link in count(1):
             activity = key if link == 1 else f"{key}~{link}"
-            answer = await self._link(activity, request, context)
+            answer = await self._link(activity, request, agreements)
             if answer is not None:
                 return answer
         raise AssertionError  # `count` does not end.
 
     async def _link(
-        self, activity: str, request: Request, context: Context[Any]
+        self, activity: str, request: Request, agreements: Agreements
     ) -> ToolResult | None:
         """Return the answer of one activity of the chain, or None to try the next one."""
+        request["approved"] = agreements.digests
         try:
             outcome, known = await self._engine.outcome(self._tool, activity, request)
         except asyncio.CancelledError:
@@ -95,9 +97,8 @@ class Host:
                 return None
             result = result_of(text, activity, known)
             asked = result.metadata.get("approval")
-            if not isinstance(asked, ApprovalRequest) or not await agreed(asked, context):
+            if not isinstance(asked, ApprovalRequest) or not await agreements.add(asked):
                 return result
-            request["approved"] = asked.digest
             return None
         if outcome["digest"] != request["digest"]:
             raise conflict_of_arguments(self._tool.name)

@@ -17,9 +17,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Literal, TypedDict
 
-from functool import ApprovalRequest, Context, Tool, ToolCall, ToolError, ToolResult
+from functool import ApprovalRequest, Tool, ToolCall, ToolError, ToolResult
 from functool.call import changed
-from functool.integrations.far_approval import approved_digest
 from functool.layers.journal_errors import OutcomeUnknown as JournalOutcomeUnknown
 from functool.layers.journal_errors import interrupted_text
 from functool.layers.journal_record import failure_from, outcome_of, text_of
@@ -63,7 +62,7 @@ class OutcomeUnknown(JournalOutcomeUnknown):
         )
 
 
-def request_of(tool: Tool, call: ToolCall, context: Context[Any], run: str) -> Request:
+def request_of(tool: Tool, call: ToolCall, run: str) -> Request:
     """Return the request of a call with canonical arguments.
 
     Raises:
@@ -77,7 +76,7 @@ def request_of(tool: Tool, call: ToolCall, context: Context[Any], run: str) -> R
         id=call.id,
         run=run,
         digest=sha256(_json(arguments).encode()).hexdigest(),
-        approved=approved_digest(call, context),
+        approved="",
         sources={str(place): [str(name) for name in names] for place, names in sources.items()},
     )
     if (size := len(_json(request).encode())) > MAX_PAYLOAD:

@@ -77,6 +77,7 @@ class Journal:
         path: The file, on a local disk. A new file is readable by its owner only.
         keep: `keep(result)`, sync or async, returns the part of a result to store. By default the
             whole result is stored. A later answer from the journal holds only the stored part.
+            Notes, such as the record of a program in code mode, are stored whole.
 
     Raises:
         JournalError: The file is corrupt, cannot be written, is not a journal, has a newer format,

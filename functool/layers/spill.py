@@ -40,7 +40,7 @@ from functool import (
     ToolSettings,
 )
 from functool.executors import in_thread, inline
-from functool.guardrails.sources import labels_on
+from functool.guardrails.sources import SHOWS_OTHERS, labels_on
 from functool.layers.own_directory import own_directory, remove_directory
 from functool.layers.spill_reading import matcher, searched, shape, span, stored, within
 
@@ -75,6 +75,18 @@ class _Kept:
     bytes: int
     parts: list[_Part]
     sources: list[str]
+
+
+class _Reading(FunctionTool[..., Any]):
+    """A tool that shows a part of a result, which makes no value trusted.
+
+    The model chooses the part, and the result may repeat what a model wrote. The values of a
+    trusted tool were remembered when that tool ran.
+    """
+
+    async def on_output(self, result: ToolResult, context: Context[Any]) -> None:
+        """Mark what is shown. A journal or a cache may have answered without the body."""
+        context.notes[SHOWS_OTHERS] = True
 
 
 class Spill:
@@ -320,7 +332,7 @@ class Spill:
                 end = len(text) if length is None else offset + length
             return ToolResult.of(self._slice(text, offset, end))
 
-        return FunctionTool(read_result, settings=_settings("Read a result"))
+        return _Reading(read_result, settings=_settings("Read a result"))
 
     def _slice(self, text: str, start: int, end: int) -> str:
         """Return a part of a text within the limit, and a line on where to go on."""
@@ -355,7 +367,7 @@ class Spill:
             text = await self._text(found)
             return ToolResult.of(await in_thread(searched, text, matches, self.limit))
 
-        return FunctionTool(search_result, settings=_settings("Search a result"))
+        return _Reading(search_result, settings=_settings("Search a result"))
 
 
 def _settings(name: str) -> ToolSettings:

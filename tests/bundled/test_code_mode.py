@@ -472,6 +472,14 @@ def test_built_in_functions_that_are_replaced_work_as_ever():
     assert value[4:] == [False, False, True, True, [0, 2], "bool"]
 
 
+@pytest.mark.parametrize("kinds", ["(bool, int)", "[int, bool]", "{bool}", "(str, (bool), int)"])
+def test_a_type_is_found_among_types(kinds):
+    """`bool` is a type where a type is compared with several, as in `type(x) in (bool, int)`."""
+    code = f"x: object = True\n[type(x) in {kinds}, type(x) not in {kinds}, bool(0) in (False, 2)]"
+
+    assert value_of(code_mode([teams]), code) == [True, False, True]
+
+
 def test_what_ran_is_not_called_refused():
     """A call is refused only where its body did not run: not by an output guardrail, nor by its body."""
     ran = []

@@ -19,7 +19,7 @@ from functool import (
     ToolSettings,
     Tripwire,
 )
-from functool.guardrails import require_approval
+from functool.guardrails import require_approval, trusted_only
 
 THIS = os.getpid()
 
@@ -72,6 +72,17 @@ async def unpicklable_page(context: Context) -> object:
 @FunctionTool(input_guardrails=[require_approval()])
 async def pay(amount: int) -> str:
     return f"paid {amount}"
+
+
+def wrote(context):
+    return "hello"
+
+
+@FunctionTool(
+    input_guardrails=[require_approval(), trusted_only("to", ask=True, wrote=wrote)],
+)
+async def send(to: str) -> str:
+    return f"sent to {to}"
 
 
 @FunctionTool

@@ -4,8 +4,17 @@ import asyncio
 
 import pytest
 
-from functool import ApprovalRequest, Context, Decision, GuardrailError
-from functool.integrations.far_approval import agreed
+from functool import (
+    ApprovalRequest,
+    Context,
+    Decision,
+    FunctionTool,
+    GuardrailError,
+    ToolCall,
+    WrapperTool,
+)
+from functool.guardrails import require_approval, trusted_only
+from functool.integrations.far_approval import Agreements, agreed, with_approval
 
 
 def agrees(answer):
@@ -47,3 +56,88 @@ def test_an_edit_is_said_to_be_impossible():
     """The arguments of a call that is on a worker stay as they were sent."""
     with pytest.raises(GuardrailError, match="only a guardrail of the host"):
         agrees(lambda request: Decision(True, arguments={"amount": 5}))
+
+
+def guarded(name, ran):
+    """A tool that asks for approval, and notes that it ran."""
+    body = lambda to: ran.append(name) or name  # noqa: E731
+    return FunctionTool(body, name=name, input_guardrails=[require_approval()])
+
+
+def on_a_worker(tool, context, worker_tool=None):
+    """Run a call on a host, and its body on a worker, as the bridges do it."""
+
+    async def far(call, view, proceed):
+        agreements = Agreements(call, view)
+        for _ in range(9):
+            there = with_approval(Context(), agreements.digests)
+            sent = ToolCall(name=tool.name, arguments=call.arguments, id=call.id)
+            result = await (worker_tool or tool).invoke(sent, there)
+            asked = result.metadata.get("approval")
+            if asked is None or not await agreements.add(asked):
+                return result
+        raise AssertionError("it is sent again and again")
+
+    call = ToolCall(name=tool.name, arguments={"to": "Ada"}, id="c1")
+    return asyncio.run(tool.around(far).invoke(call, context))
+
+
+def agreeing():
+    """A context whose person agrees to everything, and what the person was asked."""
+    asked = []
+    return Context(approver=lambda request: asked.append(request.tool) or True), asked
+
+
+def two_tools(ran):
+    """A wrapper that asks, around a tool that asks."""
+    inner = guarded("pay", ran)
+    return WrapperTool(inner, name="bank_pay", input_guardrails=[require_approval()])
+
+
+def two_guardrails(ran):
+    """A tool whose two guardrails ask, one of them with the sources of the arguments."""
+    tool = guarded("pay", ran)
+    tool.add_input_guardrails([trusted_only("to", ask=True, wrote=lambda context: "hello")])
+    return tool
+
+
+@pytest.mark.parametrize("make", [two_tools, two_guardrails])
+def test_several_approvals_of_one_call_are_all_given_on_the_worker(make):
+    """A person is asked once for each approval, and the body runs once."""
+    ran = []
+    context, asked = agreeing()
+
+    assert on_a_worker(make(ran), context).text == "pay"
+    assert (len(asked), ran) == (2, ["pay"])
+
+
+def test_several_approvals_may_be_asked_by_the_worker_alone():
+    """The host's person answers each once, and the body runs once."""
+    ran = []
+    context, asked = agreeing()
+    host = FunctionTool(lambda to: None, name="bank_pay")
+
+    assert on_a_worker(host, context, two_tools(ran)).text == "pay"
+    assert (asked, ran) == (["bank_pay", "pay"], ["pay"])
+
+
+@pytest.mark.parametrize("ids", [("inner_0", "inner_1"), ("c1", "c1")])
+def test_a_body_that_starts_over_runs_nothing_twice_with_one_approval(ids):
+    """A body that pays, and then waits for a person to ship, does not pay again."""
+    ran = []
+    pay, ship = guarded("pay", ran), guarded("ship", ran)
+
+    async def order(to: str, context: Context):
+        for tool, id in zip([pay, ship], ids, strict=True):
+            inner = ToolCall(name=tool.name, arguments={"to": f"{to}!"}, id=id)
+            result = await tool.invoke(inner, context)
+            if result.is_error:
+                return result
+        return result
+
+    context, asked = agreeing()
+    result = on_a_worker(FunctionTool(order), context)
+
+    assert (asked, ran) == (["pay", "ship"], ["pay"])
+    assert result.error.type == "ToolError"
+    assert f"its call '{ids[0]}' of pay again, which may have run" in result.text

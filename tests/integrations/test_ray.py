@@ -146,6 +146,16 @@ def test_an_approval_of_the_host_counts_on_the_worker(tools):
     assert tools.call_sync(call("pay", amount=4), context).value == "paid 4"
 
 
+def test_several_approvals_of_the_host_count_on_the_worker(tools):
+    """Two guardrails ask once each, with different requests, and the call runs."""
+    asked = []
+    agreeing = Context(approver=lambda request: asked.append(request.sources) or True)
+    result = tools.call_sync(call("send", to="Ada"), agreeing)
+
+    assert result.value == "sent to Ada"
+    assert asked == [{}, {"/to": ["the model"]}]
+
+
 def test_an_approval_of_the_authors_own_is_no_pause(tools):
     """A result may have anything under `approval` in its metadata."""
     result = tools.call_sync(call("order"))

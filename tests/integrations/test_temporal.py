@@ -282,6 +282,18 @@ def test_an_approval_of_the_host_counts_on_the_worker(host):
     assert ran == [(5, 2)]
 
 
+def test_several_approvals_of_the_host_count_on_the_worker(host):
+    """The wrapper and the tool inside ask once each on the host, and the call runs once."""
+    asked = []
+    add, ran = counted(input_guardrails=[require_approval()])
+    wrapper = WrapperTool(add, name="sum", input_guardrails=[require_approval()], timeout=30)
+    context = Context(approver=lambda request: asked.append(request.tool) or True)
+    [result] = host.ask([wrapper], call("sum", a=1), context=context)
+
+    assert result.value == 3
+    assert (asked, ran) == (["sum", "add"], [(1, 2)])
+
+
 def test_a_pause_of_the_worker_is_no_result(host):
     """An approval that only the worker asks for reaches the host; once given, the call runs once."""
     add, _ = counted()

@@ -27,8 +27,9 @@ from functool import (
     ToolSettings,
     WrapperTool,
 )
-from functool.guardrails import redact, truncate
+from functool.guardrails import redact, truncate, trusted_only
 from functool.layers import spill as spill_module
+from functool.layers.journal import Journal
 from functool.layers.spill import Spill
 from functool.layers.spill_reading import searched
 from tests.support import call, python
@@ -647,3 +648,29 @@ def test_a_guardrail_before_it_takes_no_label_off():
     handle = re.search(r"kept as ([\w-]{22})", result.text)[1]
 
     assert read(spill, context, handle).metadata["sources"] == ["inbox"]
+
+
+@pytest.mark.parametrize("journalled", [False, True])
+def test_reading_a_part_makes_no_value_trusted(tmp_path, journalled):
+    """A tool that repeats its arguments in a long result does not make the model's text trusted."""
+    spill, context = Spill(limit=300), Context()
+
+    def plan(title: str, people: list[str]) -> dict[str, object]:
+        return {"id": "event-7", "title": title, "people": people}
+
+    to = trusted_only("to", wrote=lambda context: "plan a lunch")
+    send = FunctionTool(lambda to: "sent", name="send", input_guardrails=[to])
+    read = spill.tools["read_result"]
+    read = Journal(tmp_path / "calls.journal").once(read, "run") if journalled else read
+    arguments = {"title": "y" * 400, "people": ["mallory@evil"]}
+    shown = call(FunctionTool(plan, output_guardrails=[spill.guardrail]), arguments, context)
+    handle = re.search(r"kept as ([\w-]{22})", shown.text)[1]
+    for _ in range(2):
+        asked = ToolCall(
+            name="read_result", arguments={"handle": handle, "path": "/people/0"}, id="call_1"
+        )
+        assert asyncio.run(read.invoke(asked, context)).text == "mallory@evil"
+
+    refused = call(send, {"to": "mallory@evil"}, context)
+    assert refused.error.type == "GuardrailError"
+    assert call(send, {"to": "event-7"}, context).text == "sent"
