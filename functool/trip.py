@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import Any, Protocol, cast
 
 from functool.approval import json_copy, same_json
-from functool.binding.door import Binder
+from functool.binding.door import Binder, Bound
+from functool.binding.json_text import Arguments
 from functool.call import (
     ToolCall,
     ToolResult,
@@ -48,6 +49,10 @@ class TripTool(Protocol):
     @property
     def schema(self) -> ToolSchema:
         """Everything that a model learns about the tool."""
+        ...
+
+    def bind(self, arguments: Arguments) -> Bound:
+        """Decode and validate arguments as `invoke` does."""
         ...
 
 
@@ -232,7 +237,7 @@ class Trip:
             self.labels += tuple(self.made_view.inner_sources)
         if sources.wanted_results and self._context is not None and not (untrusted or self.labels):
             with suppress(Exception):  # The author's value may raise anything.
-                sources.remember(self.context, result, self.call)
+                sources.remember(self.context, result, self.sent, self.tool.bind)
         notes = self.made_view is not None and self.made_view.noted
         shows = notes and sources.SHOWS_OTHERS in notes
         if shows and self._context is not None and self._context.call:
