@@ -86,7 +86,8 @@ def retrying(
     """Return an executor that runs a body again if it raises one of the exceptions in `on`.
 
     Guardrails, approvals and layers see a single call. A call that has been cancelled, for example
-    by its time limit, is not retried. A generator that has started is not restarted.
+    by its time limit, is not retried. A generator that has started is not restarted. Every attempt
+    gets the same objects, so a body that changes an argument in place has to copy it first.
 
     Args:
         attempts: How often the body runs at most.

@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import Any, Protocol, cast
 
 from functool.approval import json_copy, same_json
-from functool.binding.door import Binder
+from functool.binding.door import Binder, Bound
+from functool.binding.json_text import Arguments
 from functool.call import (
     ToolCall,
     ToolResult,
@@ -48,6 +49,10 @@ class TripTool(Protocol):
     @property
     def schema(self) -> ToolSchema:
         """Everything that a model learns about the tool."""
+        ...
+
+    def bind(self, arguments: Arguments) -> Bound:
+        """Decode and validate arguments as `invoke` does."""
         ...
 
 
@@ -234,7 +239,7 @@ class Trip:
                 self.labels += tuple(view.inner_sources)
         if sources.wanted_results and outer is not None and not (untrusted or self.labels):
             with suppress(Exception):  # The author's value may raise anything.
-                sources.remember(self.context, result, self.call)
+                sources.remember(self.context, result, self.sent, self.tool.bind)
         if notes and sources.SHOWS_OTHERS in notes and outer is not None and outer.call:
             # The call around this one may show it, too.
             outer.notes[sources.SHOWS_OTHERS] = True

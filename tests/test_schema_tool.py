@@ -15,6 +15,7 @@ from functool import (
     ToolError,
     ToolResult,
 )
+from functool.guardrails import trusted_only
 from tests.schemas import INT, STR, any_of, dict_of, obj, ref
 from tests.support import call, foreign
 
@@ -44,6 +45,24 @@ def test_handlers_take_arguments_and_perhaps_the_context():
     assert answer(one) == (rome, False)
     assert answer(star) == 2
     assert answer(awaitable) == (rome, "i")
+
+
+def test_a_handler_may_change_its_arguments():
+    """What a handler takes out of its arguments is still what the model wrote, so `trusted_only` does not trust it."""
+
+    def save(arguments):
+        arguments["stops"][0].pop("via")
+        return {"saved": arguments.pop("city")}
+
+    stops = {"type": "array", "items": obj({"via": STR})}
+    saves = foreign(obj({"city": STR, "stops": stops}), save)
+    guard = trusted_only("city", wrote=lambda context: "Book a room.")
+    books = foreign(PARAMETERS, lambda arguments: "booked", input_guardrails=[guard])
+    context, sent = Context(), {"city": "Eville", "stops": [{"via": "x"}]}
+
+    assert call(saves, sent, context).value == {"saved": "Eville"}
+    assert "/city is from the model" in call(books, {"city": "Eville"}, context).text
+    assert sent == {"city": "Eville", "stops": [{"via": "x"}]}
 
 
 def test_a_result_or_an_error_of_the_handler():

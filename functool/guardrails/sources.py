@@ -139,10 +139,14 @@ def _unknown_places(
     return [*places[:_NAMED], f"/{escaped(argument[0])}"] if len(places) > _NAMED else places
 
 
-def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
+def remember(
+    context: Context[Any], result: ToolResult, call: ToolCall, bind: Callable[..., Any]
+) -> None:
     """Remember the short values of a trusted tool's result. If there is a label, it is skipped.
 
-    The tool may only repeat its arguments, which a model has written, so these are skipped too.
+    The tool may only repeat its arguments, which a model has written, so these are skipped too, as
+    they were sent and as the body got them. `bind` reads `call` again, because the body may have
+    changed the values that it got.
     """
     if result.error is not None or metadata_of(result).get("sources") or _labels(call):
         return
@@ -152,7 +156,8 @@ def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
     data = result.text if result.value is None else result.value
     with suppress(ValueError):  # As JSON, each field of a model is a value.
         data = json.loads(to_json(data))
-    sent = {_text(value) for _, value in _leaves(call.arguments, "")}
+    values, arguments = bind(call.arguments)
+    sent = {_text(v) for _, v in _leaves([arguments, json.loads(to_json(values))], "")}
     texts = (_text(value) for _, value in _leaves(data, ""))
     new = (t for t in texts if len(t) <= _SHORT and t not in sent and t not in known)
     known.update(islice(new, _MOST - len(known)))

@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -52,11 +53,12 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
 def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
     r"""Return a guardrail that replaces every match of the patterns by `[redacted]`.
 
-    It cleans the output (texts, names and URIs), the error, and every text inside the value. The
-    value keeps its shape: a dict stays a dict. Only if it contains a match, an object such as a
-    model or a dataclass becomes its JSON form, and a number becomes a text. If a pattern matches
-    across several texts of the value's JSON, that JSON is cleaned and becomes the value. If it
-    matches across several texts of the output, these become one text.
+    It cleans the output (texts, names, URIs, and the bytes of a file that are UTF-8 text), the
+    error, and every text inside the value. The value keeps its shape: a dict stays a dict. Only if
+    it contains a match, an object such as a model or a dataclass becomes its JSON form, and a
+    number becomes a text. If a pattern matches across several texts of the value's JSON, that JSON
+    is cleaned and becomes the value. If it matches across several texts of the output, these become
+    one text.
 
     Patterns also match behind JSON escapes: `p\u00e4ss` is found as `päss`. Text that is JSON stays
     JSON. In other text, escapes are replaced if they hid a match. A word that `truncate` has cut is
@@ -151,8 +153,11 @@ def _clean_value(clean: Callable[[str], str], value: Any) -> Any:
         return value if (new := clean(text)) == text else new
     elif isinstance(value, CONTENT_TYPES):
         texts: dict[str, Any] = {name: getattr(value, name, None) for name in _SHOWN}
-        shown = {n: clean(text) for n, text in texts.items() if isinstance(text, str)}
-        new = replace(value, **shown)  # type: ignore[arg-type]
+        shown: dict[str, Any] = {n: clean(t) for n, t in texts.items() if isinstance(t, str)}
+        if isinstance(data := getattr(value, "data", None), bytes):
+            with suppress(UnicodeDecodeError):  # Some providers show a text file as text.
+                shown["data"] = valid_text(clean(data.decode())).encode()
+        new = replace(value, **shown)
     elif isinstance(value, Mapping):
         new = {_clean_value(clean, k): _clean_value(clean, item) for k, item in value.items()}
     elif type(value) in (list, tuple, set, frozenset):

@@ -2,10 +2,11 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import date
 from typing import Annotated
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, HttpUrl, StringConstraints
 
 from functool import (
     Context,
@@ -23,6 +24,7 @@ from functool import (
 from functool.guardrails import require_approval, trusted_only
 from functool.guardrails.sources import SHOWS_OTHERS, wanted_results
 from tests.schemas import STR
+from tests.support import call, taking
 
 
 def pay_tool(*guardrails):
@@ -598,3 +600,32 @@ def test_results_are_remembered_only_where_a_guardrail_needs_them():
         assert context.state != {}
     finally:
         wanted_results.update(before)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("annotation", "sent", "got"),
+    [
+        (
+            Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True)],
+            " EVE@x",
+            "eve@x",
+        ),
+        (int, "007", 7),
+        (date, "2020-01-01T00:00:00", "2020-01-01"),
+        (list[date], '["2020-01-01T00:00:00"]', "2020-01-01"),
+        (HttpUrl, "http://EVE", "http://eve/"),
+    ],
+)
+def test_a_value_that_validation_spells_in_another_way(annotation, sent, got, strict, wrapped):
+    """A tool that repeats an argument makes it trusted neither as the model wrote it nor as the body got it."""
+    echo = taking(annotation, strict=strict)
+    tool = WrapperTool(echo, name="w") if wrapped else echo
+    guard = trusted_only(wrote=lambda context: "Pay bob.")
+    pay = FunctionTool(lambda to: "paid", name="pay", input_guardrails=[guard])
+    context = Context()
+
+    assert call(tool, {"x": sent}, context).success
+    assert "/to is from the model" in run(pay, {"to": got}, context).text
+    assert "/to is from the model" in run(pay, {"to": sent}, context).text

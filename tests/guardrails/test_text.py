@@ -7,7 +7,7 @@ import json
 import re
 import weakref
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import regex
@@ -348,8 +348,8 @@ def test_redact_reads_a_value_that_the_output_does_not_show(value):
 
 
 def test_redact_reads_names_and_addresses():
-    """The address and the name of a file are cleaned, its bytes are left alone."""
-    content = FileContent(data=b"7777", uri="https://example.org/?key=7777", name="7777.txt")
+    """The address and the name of a file are cleaned, bytes that are no text are left alone."""
+    content = FileContent(data=b"\xff7777", uri="https://example.org/?key=7777", name="7777.txt")
 
     @FunctionTool(output_guardrails=[redact(["7{4}"])])
     async def show() -> FileContent:
@@ -358,9 +358,31 @@ def test_redact_reads_names_and_addresses():
     result = call(show)
 
     assert result.output == [
-        FileContent(data=b"7777", uri="https://example.org/?key=[redacted]", name="[redacted].txt")
+        FileContent(
+            data=b"\xff7777", uri="https://example.org/?key=[redacted]", name="[redacted].txt"
+        )
     ]
     assert content.name == "7777.txt"
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "application/json", "image/svg+xml"])
+def test_redact_reads_the_text_of_a_file(media_type):
+    """The bytes of a file that are text are cleaned, also behind JSON escapes, as providers show them to the model."""
+    kind = ImageContent if media_type.startswith("image") else FileContent
+    hidden = r'{"é": "key 7777", "77\u00377": "\ud800"}'
+    content = kind(data=hidden.encode(), media_type=media_type)
+
+    @FunctionTool(output_guardrails=[redact(["7{4}"])])
+    async def show() -> list[Any]:
+        return ["a file", content]
+
+    result = call(show)
+
+    shown = '{"é": "key [redacted]", "[redacted]": "\ufffd"}'
+    cleaned = kind(data=shown.encode(), media_type=media_type)
+    assert result.output == [TextContent(text="a file"), cleaned]
+    assert result.value == ["a file", cleaned]
+    assert "7777" in content.data.decode()
 
 
 def test_what_redact_makes_of_a_value():
