@@ -589,6 +589,22 @@ def test_a_request_that_changes_something_does_not_leave(server, status, method)
         assert other.connections == 0
 
 
+@pytest.mark.parametrize("own_client", [False, True])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_body_of_a_get_does_not_leave(server, status, own_client):
+    """A search that takes a GET with a body goes to another origin without it, and stays without it on the way back."""
+    with serve() as other:
+        server.redirect("/x", f"{other.url}/", status)
+        other.redirect("/", f"{server.url}/back", 307)
+        server.reply("/back", "found")
+        client = httpx2.AsyncClient() if own_client else None
+        spec = document(sending({}, method="get"))
+        result = call_through(client, spec, arguments={"body": {"a": 1}}, base_url=server.url)
+
+        assert result.value == "found"
+        assert [seen.body for seen in (*server.seen, *other.seen)] == [b'{"a":1}', b"", b""]
+
+
 @pytest.mark.parametrize("status", [301, 302, 303])
 def test_a_post_becomes_a_get(server, status):
     """After a POST the result is fetched, from anywhere, without the body."""
