@@ -338,6 +338,15 @@ def test_the_first_alternative_with_all_its_secrets_is_used(server):
     assert ["Authorization" in seen.headers for seen in server.seen] == [False] * 3
 
 
+def test_a_secret_is_used_where_signing_in_is_optional(server):
+    """An empty requirement says that nobody has to sign in. Whoever gives a secret wants to, wherever the empty one stands."""
+    server.reply("/x", "ok")
+    for security in ([{}, {"token": []}], [{"token": []}, {}], [{}, {"key": []}], [{}]):
+        call(secured(server, security, {"token": "t"}), "x")
+
+    assert ["Authorization" in seen.headers for seen in server.seen] == [True, True, False, False]
+
+
 def test_a_document_wide_requirement_counts_unless_the_operation_has_its_own(server):
     """`security` of the document holds for operations without one."""
     server.reply("/x", "ok")
