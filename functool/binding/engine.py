@@ -178,7 +178,7 @@ def _has_repeats(items: list[Any]) -> bool:
     Their texts are compared. A stranger can choose numbers that have the same hash, but no texts.
     """
     text = json.dumps(items)
-    _work.get().spend(len(text) // 100)
+    _work.get().spend(len(text) // 100 + len(items) // 3)
     texts = [json.dumps(item, sort_keys=True) for item in json.loads(text, parse_float=_number)]
     return len({*texts}) < len(texts)
 
