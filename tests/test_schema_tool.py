@@ -453,6 +453,54 @@ def test_a_list_without_repetitions_is_recognised():
     assert "uniqueItems" in call(tool, {"x": [*same_hash, same_hash[0]]}).text
 
 
+def test_each_item_that_is_compared_with_the_others_counts_as_work():
+    """Nine times the same rule about a megabyte of short items took four seconds."""
+    ids = {"x": [*range(100_000)]}
+    assert call(looking({"x": {"uniqueItems": True}}), ids).success
+    assert "too much work" in call(looking({"x": {"allOf": [{"uniqueItems": True}] * 9}}), ids).text
+    assert "too much work" in call(looking({"x": {"uniqueItems": True}}), {"x": [1] * 400_000}).text
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\pL{190}",
+        r"\p{L}{190}",
+        r"\w+{190}",
+        r"\w{0000000190}",
+        r"\w{1000000000}",
+        r"[[a]\w]{190}",
+        f"[{''.join(map(chr, range(0x400, 0x784, 3)))}]{{800}}",
+        r"(?x)\w {190}",
+        r"(?x)\w{1 90}",
+    ],
+)
+def test_a_large_pattern_counts_in_every_spelling(pattern):
+    """A schema of 19 kB with such patterns took half a minute and 5 GB to check one letter."""
+    part = {"allOf": [{"pattern": f"{pattern}|{i}|x"} for i in range(60)]}
+    assert "too much work" in call(looking({"x": part}), {"x": "x"}).text
+
+
+def test_a_pattern_is_measured_in_linear_time():
+    """To look for the end of each name would take minutes. A name that has none is no class."""
+    pattern = r"\p{" * 300_000
+    assert "too much work" in call(looking({"x": {"pattern": pattern}}), {"x": "x"}).text
+
+
+@pytest.mark.parametrize("pattern", ["(?:.{70})+{70}y", "(?x).{1 0 0 0 0}y"])
+def test_what_is_repeated_counts_for_each_letter(pattern):
+    """A quantifier, or the spaces of a verbose pattern, hid how often the rest is repeated: 400 kB took half a minute."""
+    assert "too much work" in call(looking({"x": {"pattern": pattern}}), {"x": "ab" * 50_000}).text
+
+
+@pytest.mark.parametrize("pattern", [r"\(?ext\. ?\d{2,5}", r"\u{1F600}{1,64}|e", r"\p{L}{1,64}"])
+def test_an_ordinary_pattern_is_checked(pattern):
+    """An optional bracket is no flag, and the number of a character does not repeat it."""
+    tool = looking({"x": {"type": "array", "items": {"pattern": pattern}}})
+    assert call(tool, {"x": ["ext. 12"] * 100}).success
+    assert "pattern" in call(tool, {"x": ["ext. 12", "?"]}).text
+
+
 def test_a_problem_lists_at_most_fifty_choices_or_names():
     """A union of unions had thousands of choices, each of any length."""
     inner = {"anyOf": [{"enum": [f"{i}-{j}" for j in range(50)]} for i in range(10)]}

@@ -34,9 +34,11 @@ _EACH = {
 }
 """Keywords that look at each part of a value, and how many parts count as one more step."""
 
-_TOKEN = re.compile(r"\\.|\[(?:\\.|[^]\\])*]?|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
-
-_UNICODE = re.compile(r"\\[wWdDsSpP]")
+_TOKEN = re.compile(
+    r"\\(?:[xuUpP]\{[^}]{0,99}\}|[pP]\w|.)|\[(?:\\.|[^]\\])*]?|\{([0-9,]*)\}|.", re.DOTALL
+)
+_VERBOSE = re.compile(r"\?[a-zA-Z-]*x")
+_UNICODE = re.compile(r"\\[wWdDsSpP]|^]")  # A class inside of a class leaves its last bracket over.
 _CLASS = 40
 """How many characters a class of Unicode characters is worth when a pattern is compiled."""
 
@@ -178,7 +180,7 @@ def _has_repeats(items: list[Any]) -> bool:
     Their texts are compared. A stranger can choose numbers that have the same hash, but no texts.
     """
     text = json.dumps(items)
-    _work.get().spend(len(text) // 100)
+    _work.get().spend(len(text) // 100 + len(items) // 3)
     texts = [json.dumps(item, sort_keys=True) for item in json.loads(text, parse_float=_number)]
     return len({*texts}) < len(texts)
 
@@ -218,17 +220,20 @@ def _length(pattern: str, of_class: int = 1) -> int:
     sums, last = [0], 0
     for token in _TOKEN.finditer(pattern):
         if token[0] == "(":
+            if _VERBOSE.match(pattern, token.end()):
+                return 500 * MAX_STEPS  # Its spaces and comments hide what is repeated.
             sums.append(0)
         elif token[0] == ")" and len(sums) > 1:
             last = sums.pop()
             sums[-1] += last
-        elif token[1]:
-            times = max(int(token[1]), int(token[2] or 0), 1)
+        elif token[1] is not None:
+            times = max([1, *(int(n.lstrip("0")[:9] or 0) for n in token[1].split(","))])
             sums[-1] += last * (times - 1)
-            last *= times
+            last = min(last * times, MAX_STEPS * 1_000)
         else:
-            last = of_class if _UNICODE.search(token[0]) else 1
-            sums[-1] += last
+            size = of_class if _UNICODE.search(token[0]) else 1 + len(token[0]) * of_class // 640
+            sums[-1] += size
+            last = last if token[0] in "*+?" else size  # A count may follow: `(...)+{70}`.
     return sum(sums)
 
 

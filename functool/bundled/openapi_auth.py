@@ -69,9 +69,8 @@ class Keyring:
         Raises:
             ToolError: A secret is not of the kind that its scheme needs.
         """
-        names = next(
-            (names for names in alternatives if all(name in self._secrets for name in names)), ()
-        )
+        usable = (names for names in alternatives if all(name in self._secrets for name in names))
+        names = next(filter(None, usable), ())  # An empty one says that signing in is optional.
         found = Credentials()
         for name in names:
             source = self._secrets[name]

@@ -136,7 +136,9 @@ class Wire:
                 raise UrlNotAllowed(
                     "The server redirected a request that changes something to another origin."
                 )
-            if home:
+            if not home:
+                content = None  # Some APIs take a GET with a body.
+            else:
                 there = url.query.decode("ascii").split("&")
                 missing = [pair for pair in credentials.query if pair not in there]
                 url = target(_with_query(str(url), missing))

@@ -27,6 +27,7 @@ from functool import (
     ToolError,
     ToolResult,
     ToolSettings,
+    ToolTimeoutError,
     Tripwire,
 )
 from functool.call import to_json
@@ -61,6 +62,7 @@ try:
         ToolOutputText,
         default_tool_error_function,
     )
+    from agents.exceptions import ToolTimeoutError as TimedOut
     from agents.run_context import RunContextWrapper
     from agents.tool import (
         invoke_function_tool,
@@ -222,13 +224,20 @@ class _Adopted(Tool):
         # Use a copy that raises its errors. `on_error` asks the author's function for the text.
         self._error_function = resolve_function_tool_failure_error_function(native)
         self._native = set_function_tool_failure_error_function(copy.copy(native), None)
+        as_result = native.timeout_behavior == "error_as_result"
+        self._timeout_function = native.timeout_error_function if as_result else None
+        self._native.timeout_behavior = "raise_exception"
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        value = await invoke_function_tool(
-            function_tool=self._native,
-            context=_native_context(call, context),
-            arguments=_text(call),
-        )
+        about = _native_context(call, context)
+        try:
+            value = await invoke_function_tool(
+                function_tool=self._native, context=about, arguments=_text(call)
+            )
+        except TimedOut as late:
+            author = self._timeout_function
+            text = str(late) if author is None else await _maybe(author(about, late))
+            raise ToolTimeoutError(text) from late
         return _result(value)
 
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:

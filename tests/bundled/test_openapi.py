@@ -338,6 +338,15 @@ def test_the_first_alternative_with_all_its_secrets_is_used(server):
     assert ["Authorization" in seen.headers for seen in server.seen] == [False] * 3
 
 
+def test_a_secret_is_used_where_signing_in_is_optional(server):
+    """An empty requirement says that nobody has to sign in. Whoever gives a secret wants to, wherever the empty one stands."""
+    server.reply("/x", "ok")
+    for security in ([{}, {"token": []}], [{"token": []}, {}], [{}, {"key": []}], [{}]):
+        call(secured(server, security, {"token": "t"}), "x")
+
+    assert ["Authorization" in seen.headers for seen in server.seen] == [True, True, False, False]
+
+
 def test_a_document_wide_requirement_counts_unless_the_operation_has_its_own(server):
     """`security` of the document holds for operations without one."""
     server.reply("/x", "ok")
@@ -587,6 +596,22 @@ def test_a_request_that_changes_something_does_not_leave(server, status, method)
 
         assert call(tools, "x", body={"a": 1}).error.type == "UrlNotAllowed"
         assert other.connections == 0
+
+
+@pytest.mark.parametrize("own_client", [False, True])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_body_of_a_get_does_not_leave(server, status, own_client):
+    """A search that takes a GET with a body goes to another origin without it, and stays without it on the way back."""
+    with serve() as other:
+        server.redirect("/x", f"{other.url}/", status)
+        other.redirect("/", f"{server.url}/back", 307)
+        server.reply("/back", "found")
+        client = httpx2.AsyncClient() if own_client else None
+        spec = document(sending({}, method="get"))
+        result = call_through(client, spec, arguments={"body": {"a": 1}}, base_url=server.url)
+
+        assert result.value == "found"
+        assert [seen.body for seen in (*server.seen, *other.seen)] == [b'{"a":1}', b"", b""]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303])

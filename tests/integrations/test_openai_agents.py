@@ -402,16 +402,31 @@ def test_native_switch_comes_along() -> None:
     assert Toolset([openai_agents.adopt(never)]).enabled() == []
 
 
-def test_native_time_limit_comes_along() -> None:
-    """The native tool's own time limit holds."""
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"timeout_behavior": "raise_exception"}, "Tool 'slow' timed out after 0.05 seconds."),
+        ({}, "Tool 'slow' timed out after 0.05 seconds."),
+        (
+            {"timeout_error_function": lambda ctx, late: f"Not in {late.timeout_seconds}"},
+            "Not in 0.05",
+        ),
+    ],
+    ids=["raised", "as a result", "in the author's words"],
+)
+def test_native_time_limit_comes_along(options: Any, text: str) -> None:
+    """The native tool's own time limit holds, and the end of the time is a failure."""
 
-    @function_tool(timeout=0.05, timeout_behavior="raise_exception")
+    @function_tool(timeout=0.05, **options)
     async def slow() -> str:
         """Sleep."""
         await asyncio.sleep(30)
         return "never"
 
-    assert "timed out" in call(openai_agents.adopt(slow)).text
+    result = call(openai_agents.adopt(slow))
+
+    assert (result.error.type, result.text) == ("ToolTimeoutError", text)
+    assert slow.timeout_behavior == options.get("timeout_behavior", "error_as_result")
 
 
 def test_native_content() -> None:
