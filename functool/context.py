@@ -18,7 +18,7 @@ from typing_extensions import TypeVar
 
 from functool.approval import ApprovalRequest, Decision, Grant, json_copy
 from functool.call import ToolCall, ToolSchema
-from functool.errors import DefinitionError
+from functool.errors import DefinitionError, hint_at
 
 Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
@@ -138,13 +138,16 @@ class Context(Generic[Deps]):
         All views share state, listeners, approvals and grants.
 
         Raises:
-            TypeError: The context has no attribute of a name.
+            TypeError: The context has no attribute of a name, or computes it.
         """
-        if unknown := [name for name in changes if not hasattr(self, name)]:
-            raise TypeError(f"{type(self).__name__} has no attribute {unknown[0]!r} to replace")
+        kind = type(self)
+        for name in changes:
+            if isinstance(getattr(kind, name, None), property) or not hasattr(self, name):
+                hint = hint_at(name, [known for known in vars(self) if known[0] != "_"])
+                raise TypeError(f"{kind.__name__} has no attribute {name!r} to replace; {hint}")
         if "call" in changes:  # Each call has its own notes.
             changes["noted"] = None
-        view = object.__new__(type(self))
+        view = object.__new__(kind)
         view.__dict__.update(self.__dict__, **changes)
         return view
 

@@ -46,6 +46,12 @@ def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     return [other for like, other in nlargest(count, rated) if like >= 0.6]
 
 
+def hint_at(name: str, known: Sequence[str]) -> str:
+    """Return the known name that is most like an unknown one, or all of them, as a hint."""
+    close = close_names(name, known)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+
+
 def likeness(one: str, other: str) -> float:
     """Return the ratio of two texts as `difflib.SequenceMatcher` computes it, only faster.
 

@@ -97,15 +97,16 @@ def retrying(
         executor: Runs the body; by default the same executor as without `retrying`.
 
     Raises:
-        DefinitionError: `attempts` is not a positive int, `on` names no exceptions, `wait` is
-            neither a number of seconds nor a function, or the executor is not callable.
+        DefinitionError: `attempts` is not a positive int, `on` names no exceptions or a `Tripwire`,
+            `wait` is neither a number of seconds nor a function, or the executor is not callable.
     """
     kinds = on if isinstance(on, tuple) else (on,)
     if type(attempts) is not int or attempts < 1:
         raise DefinitionError(f"attempts must be a positive int, not {attempts!r}")
     known = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)]
-    if not kinds or len(known) < len(kinds):
-        raise DefinitionError(f"on must be a class of exceptions or a tuple of them, not {on!r}")
+    if not kinds or len(known) < len(kinds) or any(issubclass(kind, Tripwire) for kind in known):
+        wanted = "a class of exceptions other than Tripwire, or a tuple of them"
+        raise DefinitionError(f"on must be {wanted}, not {on!r}")
     checked_executor(executor)
     seconds_after = _waiting(wait)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from functool.call import ToolResult
 from functool.context import Context
-from functool.errors import DefinitionError, close_names
+from functool.errors import DefinitionError, hint_at
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail
 
 T = TypeVar("T")
@@ -86,9 +86,7 @@ def refuse_unknown(given: Iterable[str], kind: type, fixed: Iterable[str] = ()) 
         last = next(at for at, own in enumerate(made) if "Unpack[ToolOptions]" in str(own))
         taken = {n for own in made[: last + 1] for n in own.parameters}
         known = sorted({*ToolOptions.__annotations__, *taken} - {"self", "options", name, *fixed})
-        close = close_names(name, known)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-        raise DefinitionError(f"there is no option {name!r}; {hint}")
+        raise DefinitionError(f"there is no option {name!r}; {hint_at(name, known)}")
 
 
 def checked_settings(settings: Any, name: str) -> ToolSettings:

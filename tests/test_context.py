@@ -728,8 +728,13 @@ def test_a_view_replaces_only_what_a_context_has():
     class Mine(Context):
         user = "nobody"
 
-    with pytest.raises(TypeError, match="^Context has no attribute 'aprover' to replace$"):
+    misspelt = "^Context has no attribute 'aprover' to replace; did you mean 'approver'\\?$"
+    with pytest.raises(TypeError, match=misspelt):
         Context().view(deps=1, aprover=None)
+    with pytest.raises(
+        TypeError, match="no attribute 'decision' to replace; known: deps, thread, "
+    ):
+        Context().view(decision={"approved": True})
     assert Mine().view(user="ada", deps=1).user == "ada"
 
 

@@ -651,6 +651,7 @@ def test_retrying_begins_no_generator_anew():
     [
         {"attempts": 0}, {"attempts": 2.5}, {"attempts": True}, {"on": ()}, {"on": "ValueError"},
         {"on": (ValueError, 3)}, {"on": asyncio.CancelledError}, {"on": [ValueError]},
+        {"on": Tripwire}, {"on": (ValueError, Tripwire)},
         {"wait": -1}, {"wait": "1"}, {"wait": True}, {"wait": float("nan")}, {"executor": 3},
     ],
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """From signature to schema: the JSON Schema that a model sees, and what is refused at definition."""
 
 import functools
+import itertools
 import json
 import math
 import sys
@@ -48,6 +49,7 @@ from pydantic_core import PydanticCustomError, SchemaValidator, ValidationError
 from typing_extensions import TypeAliasType, TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool, ToolCall
+from functool.schema import hashes
 from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.hints import Unresolved
 from functool.schema.json_schema import Names
@@ -1598,8 +1600,10 @@ class Exact(BaseModel, strict=True):
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_what_is_hashed_is_validated_as_json(annotation, value):
+@pytest.mark.parametrize("short", [0, 100_000])
+def test_what_is_hashed_is_validated_as_json(annotation, value, short, monkeypatch):
     """A set, or a dict of numbers, is what pydantic reads from JSON, also where it is strict."""
+    monkeypatch.setattr(hashes, "SHORT", short)
 
     def take(x) -> str:
         return repr(x)
@@ -1627,7 +1631,7 @@ Keys = TypeAliasType("Keys", "dict[int, Keys]")
     ],
     ids=str,
 )
-def test_numbers_with_one_hash_are_refused(annotation, items):
+def test_numbers_with_one_hash_are_refused(annotation, items, monkeypatch):
     """Python compares each with each. 45,000 of them took half a minute."""
 
     def take(x) -> int:
@@ -1643,31 +1647,38 @@ def test_numbers_with_one_hash_are_refused(annotation, items):
             "x": {str(i): value[annotation.__args__[0].__name__] for i in some} if is_dict else some
         }
 
+    assert call(tool, sent(items[:250])).value == 250
+    monkeypatch.setattr(hashes, "SECONDS", -1.0)
     assert "x: a list in which few items are hashed alike" in call(tool, sent(items)).text
-    assert call(tool, sent(items[:90])).value == 90
+    assert call(tool, sent(items[:50])).value == 50
     others = [str(UUID(int=i)) if "-" in str(items[0]) else i for i in range(3_000)]
     assert call(tool, sent(others)).value == 3_000
     assert call(tool, sent([*others, others[1]])).value == 3_000
     assert call(tool, sent([*others[:-1], "no"])).is_error is (annotation is not set)
 
 
-def test_a_hundred_numbers_with_one_hash_are_taken():
-    """One more is refused."""
+def test_all_sets_of_a_call_have_one_time_for_comparisons(monkeypatch):
+    """38 sets of a thousand models with one hash took 16 seconds. Each call has its own time."""
+    monkeypatch.setattr(hashes, "thread_time", itertools.count(step=0.01).__next__)
 
-    def take(x: set[int]) -> int:
+    def take(x: list[set[int]]) -> int:
         return len(x)
 
-    many = [*range(1, 1_500), *ONE_HASH[:100]]
-    assert call(FunctionTool(take), {"x": many}).value == len(many)
-    assert "hashed alike" in call(FunctionTool(take), {"x": [*many, ONE_HASH[100]]}).text
+    others = [*range(1, 1_000)]
+    for items in (ONE_HASH[:3], [ONE_HASH[0], *ONE_HASH[:2]]):
+        assert call(FunctionTool(take), {"x": [[*others, *items]] * 15}).value == 15
+    refused = call(FunctionTool(take), {"x": [[*others, *ONE_HASH[:3]]] * 60})
+    assert "x[" in refused.text
+    assert "hashed alike" in refused.text
 
 
-def test_the_keys_of_a_dict_in_itself_are_looked_at():
+def test_the_keys_of_a_dict_in_itself_are_looked_at(monkeypatch):
     """A type that refers to itself refuses numbers with one hash at every depth."""
 
     def take(x: Keys) -> int:
         return len(x)
 
+    monkeypatch.setattr(hashes, "SECONDS", -1.0)
     assert call(FunctionTool(take), {"x": {"1": {"2": {}}}}).value == 1
     assert "hashed alike" in call(FunctionTool(take), {"x": {"1": {i: {} for i in ONE_HASH}}}).text
 

@@ -265,7 +265,7 @@ class FunctionBinder:
         core = failing_fast(self._parts.core) if first_only else self._parts.core
         if ignores_unknown:
             core = {**core, "extra_behavior": "ignore"}
-        made = compiled(core, brief=first_only).validate_json
+        made = compiled(core, brief=first_only)
         if not self._recursive:
             return bounded(made, lambda text: 0) if self._takes_patterns else made
         if first_only:

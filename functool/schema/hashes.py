@@ -1,0 +1,132 @@
+"""Bound how long Python compares items of sets, or keys of dicts, that have the same hash.
+
+Python compares each of them with each. A model can write such numbers, such as -1 and -2 or
+multiples of 2**61 - 1, and classes may have slow comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextvars import ContextVar
+from functools import cache, partial
+from itertools import repeat
+from time import thread_time
+from types import SimpleNamespace
+from typing import Any
+
+from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
+
+from functool.schema.rewrite import MAPPINGS, inside
+
+SECONDS, SECONDS_A_CHARACTER = 0.2, 2e-7
+"""How long one validation may compare items with those that are different and have their hash."""
+
+SHORT = 4_000
+"""How many characters are validated by pydantic alone: so few items are compared quickly."""
+
+_ANY = core_schema.any_schema()
+
+_left: ContextVar[SimpleNamespace] = ContextVar("left")
+"""The seconds that one validation has left."""
+
+
+def timed(core: Any, compile: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
+    """Compile a core schema, so that items with one hash are compared for a limited time."""
+    validate = compile(core)
+    if not _hashes(core):
+        return validate
+    compared = cache(lambda: compile(_compared(core)))
+
+    def validated(text: str, **options: Any) -> Any:
+        if len(text) < SHORT:
+            return validate(text, **options)
+        seconds = SECONDS + SECONDS_A_CHARACTER * len(text)
+        token = _left.set(SimpleNamespace(seconds=seconds))
+        try:
+            return compared()(text, **options)
+        finally:
+            _left.reset(token)
+
+    return validated
+
+
+def _hashes(core: Any) -> bool:
+    """Whether there is a set, or a dict of other keys than texts, in a core schema."""
+    found: list[Any] = []
+    inside(core, found.append)
+    return _is_hashed(core) or any(map(_hashes, found))
+
+
+def _is_hashed(core: Any) -> bool:
+    if core["type"] in MAPPINGS:  # JSON's keys are texts, whose hashes nobody can choose.
+        return core.get("keys_schema", _ANY)["type"] not in ("str", "any")
+    return core["type"] in ("set", "frozenset") and core.get("items_schema", _ANY)["type"] != "str"
+
+
+def _compared(core: Any) -> Any:
+    """Let items and keys be compared by hash, before a set or a dict is made of them.
+
+    The schema inside reads JSON as pydantic does for the set or dict. A validator before it would
+    turn JSON into Python values, and then strict members and unions accept others.
+    """
+    made = inside(core, _compared)
+    if not _is_hashed(core):
+        return made
+    named = {key: made.pop(key) for key in ("ref",) if key in made}
+    lengths = {key: made.pop(key) for key in ("min_length", "max_length") if key in made}
+    whole: Any = {"type": made["type"], **lengths}  # Only now equal items are one.
+    make = SchemaValidator(whole).validate_python
+    if "keys_schema" in made:  # `repeat(key)` holds a key, and nobody can choose its hash.
+        made["keys_schema"] = _after(repeat, made["keys_schema"])
+        return {**_after(partial(_dict_of, make), made), **named}
+    items = [made.get("items_schema", _ANY)]
+    made |= {"type": "tuple", "items_schema": items, "variadic_item_index": 0}
+    return {**_after(partial(_set_of, make), made), **named}
+
+
+def _after(function: Any, core: Any) -> Any:
+    return core_schema.no_info_after_validator_function(function, core)
+
+
+def _dict_of(make: Any, read: Any) -> Any:
+    keys = [*map(next, read)]
+    _refuse_alike(keys)
+    return make(dict(zip(keys, read.values(), strict=True)))
+
+
+def _set_of(make: Any, items: tuple[Any, ...]) -> Any:
+    try:
+        _refuse_alike(items)
+    except TypeError:  # The errors name the places of those that have no hash.
+        make([*map(_without_hash, items)])
+        raise
+    return make(items)
+
+
+def _without_hash(item: Any) -> Any:
+    """Return an item if it has no hash, and otherwise None."""
+    try:
+        hash(item)
+    except TypeError:
+        return item
+    return None
+
+
+def _refuse_alike(items: Collection[Any]) -> None:
+    """Raise an error if it takes long to compare the different items that have the same hash."""
+    if len(items) - len({*map(hash, items)}) < 2:
+        return
+    groups: dict[int, list[Any]] = {}
+    for item in items:
+        group = groups.setdefault(hash(item), [])
+        if not (_is_among(item, group) if len(group) > 1 else item in group):
+            group.append(item)
+
+
+def _is_among(item: Any, others: list[Any]) -> bool:
+    start, left = thread_time(), _left.get()
+    found = item in others
+    left.seconds -= thread_time() - start
+    if left.seconds < 0:
+        raise PydanticCustomError("same_hashes", "a list in which few items are hashed alike")
+    return found
