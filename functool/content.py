@@ -1,6 +1,7 @@
 """The kinds of content that a model can read: text, images, audio and files."""
 
 import base64
+import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -47,6 +48,20 @@ Content: TypeAlias = TextContent | ImageContent | AudioContent | FileContent
 
 CONTENT_TYPES = (TextContent, ImageContent, AudioContent, FileContent)
 """The members of `Content`, for `isinstance`."""
+
+_TEXT = re.compile(r"(text/[^;]+|application/json)(;\s*charset=\"?utf-8\"?)?", re.IGNORECASE)
+
+
+def text_in(part: Content) -> str | None:
+    """Return the text of a part, also of a file of text, which many clients show; else None."""
+    if isinstance(part, TextContent):
+        return part.text
+    if isinstance(part, FileContent) and part.data is not None and _TEXT.fullmatch(part.media_type):
+        try:
+            return part.data.decode()
+        except UnicodeDecodeError:
+            pass
+    return None
 
 
 def base64_of(part: ImageContent | AudioContent | FileContent) -> str:

@@ -23,6 +23,7 @@ from functool import (
 )
 from functool.content import base64_of as base64_of
 from functool.content import data_url
+from functool.content import text_in as text_in
 from functool.dialects import Lost, placed
 from functool.schema.json_schema import children, lookup, walk
 

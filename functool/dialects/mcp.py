@@ -34,6 +34,7 @@ from functool.dialects._wire import (
     get,
     mismatch,
     name_losses,
+    text_in,
     text_of,
     told,
     twice,
@@ -45,7 +46,6 @@ from functool.schema.json_schema import MANY, children
 LATEST = "2026-07-28"
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ICON = re.compile(r"https?://|data:image/", re.IGNORECASE)
-_TEXT = re.compile(r"(text/[^;]+|application/json)(;\s*charset=\"?utf-8\"?)?", re.IGNORECASE)
 
 
 def definition(tool: Tool, protocol: str = LATEST) -> dict[str, Any]:
@@ -254,22 +254,14 @@ def _block(part: Content) -> dict[str, Any]:
         }
     if isinstance(part, FileContent):
         held = {"uri": uri or f"attachment:{quote(name or 'file')}", "mimeType": kind}
-        return {"type": "resource", "resource": {**held, **_held(part, kind)}}
+        text = text_in(part)
+        content = {"blob": base64_of(part)} if text is None else {"text": text}
+        return {"type": "resource", "resource": {**held, **content}}
     return {
         "type": "image" if isinstance(part, ImageContent) else "audio",
         "data": base64_of(part),
         "mimeType": kind,
     }
-
-
-def _held(part: FileContent, media_type: str) -> dict[str, str]:
-    """Return a file's content, as text if it is text: most clients show that."""
-    if _TEXT.fullmatch(media_type):
-        try:
-            return {"text": (part.data or b"").decode()}
-        except UnicodeDecodeError:
-            pass
-    return {"blob": base64_of(part)}
 
 
 def _valid(text: str) -> str:

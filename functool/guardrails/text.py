@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from functool.call import MAX_REPR, ToolResult, changed, render, to_json, valid_text
-from functool.content import CONTENT_TYPES, Content, TextContent
+from functool.content import CONTENT_TYPES, Content, TextContent, text_in
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.guardrails.asking import OutputGuardrail
@@ -22,7 +22,8 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
     """Return a guardrail that shortens the text of a result to `limit`.
 
     A marker at the end says how much is missing; its length counts too. No grapheme is split. If a
-    space or a comma is near, the text is cut after it. Put this guardrail after `redact`.
+    space or a comma is near, the text is cut after it. The text of a text file counts, and if it is
+    too long, it becomes part of the shortened text. Put this guardrail after `redact`.
 
     Args:
         limit: The maximum length, in the unit of `count`.
@@ -35,14 +36,17 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
         raise DefinitionError(f"limit must be a positive int, not {limit!r}")
 
     def truncate(result: ToolResult, context: Context[Any]) -> ToolResult | None:
-        if count(result.text) <= limit:
+        texts = [text_in(part) for part in result.output]
+        parts = zip(texts, result.output, strict=True)
+        shown: list[Content] = [p if t is None else TextContent(text=t) for t, p in parts]
+        if count(changed(result, output=shown).text) <= limit:
             return None
         left, error = limit, result.error
         if error is not None:
             error = replace(error, message=_shortened(error.message, limit, count))
             left = limit - count(error.message) - 1
-        text = "\n".join(part.text for part in result.output if isinstance(part, TextContent))
-        output: list[Content] = [p for p in result.output if not isinstance(p, TextContent)]
+        text = "\n".join(text for text in texts if text is not None)
+        output: list[Content] = [part for part in shown if not isinstance(part, TextContent)]
         if text and left > 0 and (kept := _shortened(text, left, count)):
             output.insert(0, TextContent(text=kept))
         return replace(result, output=output, error=error)

@@ -95,6 +95,25 @@ def test_truncate_shortens_errors_and_keeps_images():
     assert mixed.output[1] == image and len(mixed.output[0].text) <= 50
 
 
+def test_truncate_counts_the_text_of_a_file():
+    """A text file is shown as text by many clients, so it is no way around the limit."""
+    log = FileContent(data=b"line " * 100, media_type="text/plain", name="log.txt")
+    cut = said(["head", log], truncate(50))
+    assert (
+        len(cut.text) <= 50 and cut.text.startswith("head\nline line") and "truncated" in cut.text
+    )
+    assert all(isinstance(part, TextContent) for part in cut.output)
+
+    kept = [
+        ["head", log],
+        [dataclasses.replace(log, data=b"\xff" * 500)],
+        [dataclasses.replace(log, media_type="a/zip")],
+    ]
+    for value, limit in zip(kept, (505, 50, 50), strict=True):
+        assert said(value, truncate(limit)).output[-1] == value[-1]
+    assert "truncated" in said(["head", log], truncate(504)).text
+
+
 UNITS = [
     *("e\u0301", "🇩🇪", "🇦🇿", "🇿🇦", "x", "🇿🇦"),
     *("👍\U0001f3fb", "👍\U0001f3ff", "\u1100\u1160", "\u1100\u1161\u11ff"),
