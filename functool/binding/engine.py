@@ -35,7 +35,7 @@ _EACH = {
 """Keywords that look at each part of a value, and how many parts count as one more step."""
 
 _TOKEN = re.compile(
-    r"\\(?:[xuUpP]\{[^}]{0,99}\}|[pP]\w|.)|\[(?:\\.|[^]\\])*]?|\{([0-9,]*)\}|.", re.DOTALL
+    r"\\(?:[xuUpP]\{[^}]*}?|[pP]\w|.)|\[(?:\\.|[^]\\])*]?|\{([0-9,]*)\}|.", re.DOTALL
 )
 _VERBOSE = re.compile(r"\?[a-zA-Z-]*x")
 _UNICODE = re.compile(r"\\[wWdDsSpP]|^]")  # A class inside of a class leaves its last bracket over.
@@ -224,7 +224,7 @@ def _length(pattern: str, of_class: int = 1) -> int:
                 return 500 * MAX_STEPS  # Its spaces and comments hide what is repeated.
             sums.append(0)
         elif token[0] == ")" and len(sums) > 1:
-            last = sums.pop()
+            last = min(sums.pop(), MAX_STEPS * 1_000)  # Python is slow with huge numbers.
             sums[-1] += last
         elif token[1] is not None:
             times = max([1, *(int(n.lstrip("0")[:9] or 0) for n in token[1].split(","))])
