@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import InitVar, dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -1611,6 +1611,43 @@ def test_what_is_hashed_is_validated_as_json(annotation, value, short, monkeypat
     take.__annotations__["x"] = annotation
     wanted = TypeAdapter(annotation).validate_json(json.dumps(value))
     assert call(FunctionTool(take), {"x": value}).value == repr(wanted)
+
+
+class Made(BaseModel, strict=True, validate_default=True):
+    some: set[int] = {1, 2}
+    same: Annotated[set[int], BeforeValidator(lambda sent: {*sent})]
+    all: Annotated[frozenset[Any], BeforeValidator(tuple)] | None = None
+
+
+@pytest.mark.parametrize("short", [0, 100_000])
+def test_a_strict_set_takes_a_set_of_the_author(short, monkeypatch):
+    """A default and what a validator makes are sets, also if the arguments are long, and a tuple is none."""
+    monkeypatch.setattr(hashes, "SHORT", short)
+
+    def take(x: Made) -> str:
+        return repr(x)
+
+    tool = FunctionTool(take)
+    assert call(tool, {"x": {"same": [3]}}).value == "Made(some={1, 2}, same={3}, all=None)"
+    assert "x.all: expected a list" in call(tool, {"x": {"same": [3], "all": [1]}}).text
+
+    def union(x: Annotated[set[int], BeforeValidator(set)] | frozenset[int]) -> str:
+        return type(x).__name__
+
+    assert call(FunctionTool(union), {"x": [1]}).value == "set"
+
+
+@pytest.mark.parametrize("seconds", [1, -1])
+def test_the_sets_of_a_generator_have_a_time_each(seconds, monkeypatch):
+    """Its items are validated when the body asks for them."""
+    monkeypatch.setattr(hashes, "SHORT", 0)
+    monkeypatch.setattr(hashes, "SECONDS", seconds)
+
+    def take(x: Iterable[set[int]]) -> int:
+        return sum(map(len, x))
+
+    result = call(FunctionTool(take), {"x": [ONE_HASH[:9], ONE_HASH[:9]]})
+    assert result.value == 18 if seconds > 0 else "hashed alike" in result.text
 
 
 ONE_HASH = [(2**61 - 1) * i for i in range(1, 1_500)]

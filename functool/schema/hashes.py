@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from functools import cache, partial
-from itertools import repeat
+from itertools import count, repeat
+from operator import attrgetter
 from time import thread_time
 from types import SimpleNamespace
 from typing import Any
@@ -26,16 +27,16 @@ SHORT = 4_000
 
 _ANY = core_schema.any_schema()
 
-_left: ContextVar[SimpleNamespace] = ContextVar("left")
+_left: ContextVar[SimpleNamespace | None] = ContextVar("left", default=None)
 """The seconds that one validation has left."""
 
 
 def timed(core: Any, compile: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
     """Compile a core schema, so that items with one hash are compared for a limited time."""
     validate = compile(core)
-    if not _hashes(core):
+    if not _holds(core, _is_hashed):
         return validate
-    compared = cache(lambda: compile(_compared(core)))
+    compared = cache(lambda: compile(_compared(core, _holds(core, _makes_values))))
 
     def validated(text: str, **options: Any) -> Any:
         if len(text) < SHORT:
@@ -50,11 +51,11 @@ def timed(core: Any, compile: Callable[[Any], Callable[..., Any]]) -> Callable[.
     return validated
 
 
-def _hashes(core: Any) -> bool:
-    """Whether there is a set, or a dict of other keys than texts, in a core schema."""
+def _holds(core: Any, is_meant: Callable[[Any], bool]) -> bool:
+    """Whether a core schema, or one inside it, is one that is meant."""
     found: list[Any] = []
     inside(core, found.append)
-    return _is_hashed(core) or any(map(_hashes, found))
+    return is_meant(core) or any(_holds(part, is_meant) for part in found)
 
 
 def _is_hashed(core: Any) -> bool:
@@ -63,13 +64,20 @@ def _is_hashed(core: Any) -> bool:
     return core["type"] in ("set", "frozenset") and core.get("items_schema", _ANY)["type"] != "str"
 
 
-def _compared(core: Any) -> Any:
+def _makes_values(core: Any) -> bool:
+    """Whether what is inside may get a Python value, such as a set, in the place of JSON."""
+    makes = core["type"] in ("function-before", "function-wrap", "chain")
+    return makes or any(part.get("validate_default") for part in (core, core.get("config", {})))
+
+
+def _compared(core: Any, exact: bool) -> Any:
     """Let items and keys be compared by hash, before a set or a dict is made of them.
 
     The schema inside reads JSON as pydantic does for the set or dict. A validator before it would
-    turn JSON into Python values, and then strict members and unions accept others.
+    turn JSON into Python values, and then strict members and unions accept others. With
+    `exact`, Python values are also read as pydantic does, which is slower.
     """
-    made = inside(core, _compared)
+    made = inside(core, partial(_compared, exact=exact))
     if not _is_hashed(core):
         return made
     named = {key: made.pop(key) for key in ("ref",) if key in made}
@@ -79,8 +87,11 @@ def _compared(core: Any) -> Any:
     if "keys_schema" in made:  # `repeat(key)` holds a key, and nobody can choose its hash.
         made["keys_schema"] = _after(repeat, made["keys_schema"])
         return {**_after(partial(_dict_of, make), made), **named}
-    items = [made.get("items_schema", _ANY)]
-    made |= {"type": "tuple", "items_schema": items, "variadic_item_index": 0}
+    items = made.get("items_schema", _ANY)
+    if exact:  # A strict tuple takes no set, and a union prefers another member.
+        made["items_schema"] = _after(_Item, items)
+        return {**_after(partial(_in_order, make), made), **named}
+    made |= {"type": "tuple", "items_schema": [items], "variadic_item_index": 0}
     return {**_after(partial(_set_of, make), made), **named}
 
 
@@ -94,7 +105,23 @@ def _dict_of(make: Any, read: Any) -> Any:
     return make(dict(zip(keys, read.values(), strict=True)))
 
 
-def _set_of(make: Any, items: tuple[Any, ...]) -> Any:
+class _Item:
+    """An item of a set that keeps its place, with a hash that nobody can choose."""
+
+    __slots__ = ("place", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value, self.place = value, next(_places)
+
+
+_places = count()
+
+
+def _in_order(make: Any, read: Any) -> Any:
+    return _set_of(make, [item.value for item in sorted(read, key=attrgetter("place"))])
+
+
+def _set_of(make: Any, items: Collection[Any]) -> Any:
     try:
         _refuse_alike(items)
     except TypeError:  # The errors name the places of those that have no hash.
@@ -116,15 +143,17 @@ def _refuse_alike(items: Collection[Any]) -> None:
     """Raise an error if it takes long to compare the different items that have the same hash."""
     if len(items) - len({*map(hash, items)}) < 2:
         return
+    # The items of a generator are validated later, when the body asks for them.
+    left = _left.get() or SimpleNamespace(seconds=SECONDS)
     groups: dict[int, list[Any]] = {}
     for item in items:
         group = groups.setdefault(hash(item), [])
-        if not (_is_among(item, group) if len(group) > 1 else item in group):
+        if not (_is_among(item, group, left) if len(group) > 1 else item in group):
             group.append(item)
 
 
-def _is_among(item: Any, others: list[Any]) -> bool:
-    start, left = thread_time(), _left.get()
+def _is_among(item: Any, others: list[Any], left: SimpleNamespace) -> bool:
+    start = thread_time()
     found = item in others
     left.seconds -= thread_time() - start
     if left.seconds < 0:
