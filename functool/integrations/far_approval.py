@@ -10,8 +10,10 @@ from functool import (
     ApprovalRequired,
     Context,
     GuardrailError,
+    Tool,
     ToolCall,
     ToolError,
+    ToolResult,
 )
 from functool.approval import definition_of, same_json
 from functool.executors import inline
@@ -37,13 +39,14 @@ class Agreements:
         The guardrails of the call ask again each time it is sent, so their requests are all sent.
         A request with another id, or other arguments, comes from a call inside the body. The body
         starts over, so such an approval is sent once. Otherwise what it approved would run again.
+        A call inside may also have the id and the arguments of the call: see `with_approval`.
 
         Raises:
             GuardrailError: The person refused, or changed the arguments.
             ToolError: The body has come again to a call that may have run.
             TypeError: The approver returned no decision.
         """
-        if asked.digest in self._given and asked.digest not in self.digests:
+        if asked.digest in self._given and not self.digests.endswith(asked.digest):
             raise ToolError(
                 "The call was stopped. It has started over, because it had to wait for a person,"
                 f" and would make its call {asked.call_id!r} of {asked.tool} again, which may have"
@@ -70,20 +73,33 @@ def _approved_digest(call: ToolCall, context: Context[Any]) -> str:
     return ApprovalRequest.of(schema.name, definition, arguments, call.id, sources).digest
 
 
-def with_approval(context: Context[Any], digests: str) -> Context[Any]:
-    """Return a worker's context that approves the requests which were approved on the host."""
+def with_approval(tool: Tool, context: Context[Any], digests: str) -> tuple[Tool, Context[Any]]:
+    """Return a worker's tool and context, which approve what was approved on the host.
+
+    The body has started over, and what it calls may have run. So a call inside of it is approved
+    only by the last of the digests: nothing has run with that one.
+    """
     if not digests:
-        return context
-    otherwise, approved = context.approver, digests.split()
+        return tool, context
+    otherwise, approved, is_inside = context.approver, digests.split(), False
+
+    async def around(call: ToolCall, view: Context[Any], proceed: Any) -> ToolResult:
+        nonlocal is_inside
+        is_inside = True
+        try:
+            result: ToolResult = await proceed()
+            return result
+        finally:
+            is_inside = False
 
     async def approver(request: ApprovalRequest) -> Any:
-        if request.digest in approved:
+        if request.digest in (approved[-1:] if is_inside else approved):
             return True
         if otherwise is None:
             raise ApprovalRequired.of(request)
         return await inline(otherwise, request)
 
-    return context.view(approver=approver)
+    return tool.around(around), context.view(approver=approver)
 
 
 async def agreed(asked: ApprovalRequest, context: Context[Any]) -> bool:

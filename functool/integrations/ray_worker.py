@@ -109,8 +109,8 @@ class Worker:
             return pickle.dumps(failure_of(error, _unprepared(error)))
         result: ToolResult | Tripwire
         try:
-            context = with_approval(passing(Context(deps)), approved)
-            result = await tools[name].invoke(call, context)
+            tool, context = with_approval(tools[name], passing(Context(deps)), approved)
+            result = await tool.invoke(call, context)
         except asyncio.CancelledError:
             result = ToolResult.failed("The call was cancelled.", type="CancelledError")
         except Tripwire as wire:

@@ -132,9 +132,9 @@ async def _run(
         passing(context)
     except Exception as error:
         return outcome_for(request, "refused", error)
-    context = with_approval(context, request["approved"])
     body = _Body()
     recorded = tool if journal is None else journal.once(tool, request["run"])
+    recorded, context = with_approval(recorded, context, request["approved"])
     result: ToolResult | Tripwire
     async with _alive(context, call):
         try:

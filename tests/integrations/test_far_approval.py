@@ -70,9 +70,9 @@ def on_a_worker(tool, context, worker_tool=None):
     async def far(call, view, proceed):
         agreements = Agreements(call, view)
         for _ in range(9):
-            there = with_approval(Context(), agreements.digests)
+            there = with_approval(worker_tool or tool, Context(), agreements.digests)
             sent = ToolCall(name=tool.name, arguments=call.arguments, id=call.id)
-            result = await (worker_tool or tool).invoke(sent, there)
+            result = await there[0].invoke(sent, there[1])
             asked = result.metadata.get("approval")
             if asked is None or not await agreements.add(asked):
                 return result
@@ -121,15 +121,16 @@ def test_several_approvals_may_be_asked_by_the_worker_alone():
     assert (asked, ran) == (["bank_pay", "pay"], ["pay"])
 
 
+@pytest.mark.parametrize("mark", ["!", ""])
 @pytest.mark.parametrize("ids", [("inner_0", "inner_1"), ("c1", "c1")])
-def test_a_body_that_starts_over_runs_nothing_twice_with_one_approval(ids):
-    """A body that pays, and then waits for a person to ship, does not pay again."""
+def test_a_body_that_starts_over_runs_nothing_twice_with_one_approval(ids, mark):
+    """A body that pays, and then waits for a person to ship, does not pay again, even if it hands on its own call."""
     ran = []
     pay, ship = guarded("pay", ran), guarded("ship", ran)
 
     async def order(to: str, context: Context):
         for tool, id in zip([pay, ship], ids, strict=True):
-            inner = ToolCall(name=tool.name, arguments={"to": f"{to}!"}, id=id)
+            inner = ToolCall(name=tool.name, arguments={"to": f"{to}{mark}"}, id=id)
             result = await tool.invoke(inner, context)
             if result.is_error:
                 return result
