@@ -52,13 +52,16 @@ CONTENT_TYPES = (TextContent, ImageContent, AudioContent, FileContent)
 _TEXT = re.compile(r"(text/[^;]+|application/json)(;\s*charset=\"?utf-8\"?)?", re.IGNORECASE)
 
 
-def text_in(part: Content) -> str | None:
-    """Return the text of a part, also of a file of text, which many clients show; else None."""
+def text_in(part: Content, errors: str = "strict") -> str | None:
+    """Return the text of a part, also of a file of text, which many clients show; else None.
+
+    With "replace", bytes that are no UTF-8 are replaced, as some clients do.
+    """
     if isinstance(part, TextContent):
         return part.text
     if isinstance(part, FileContent) and part.data is not None and _TEXT.fullmatch(part.media_type):
         try:
-            return part.data.decode()
+            return part.data.decode(errors=errors)
         except UnicodeDecodeError:
             pass
     return None

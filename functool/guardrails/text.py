@@ -36,7 +36,7 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
         raise DefinitionError(f"limit must be a positive int, not {limit!r}")
 
     def truncate(result: ToolResult, context: Context[Any]) -> ToolResult | None:
-        texts = [text_in(part) for part in result.output]
+        texts = [text_in(part, "replace") for part in result.output]
         parts = zip(texts, result.output, strict=True)
         shown: list[Content] = [p if t is None else TextContent(text=t) for t, p in parts]
         if count(changed(result, output=shown).text) <= limit:
@@ -57,12 +57,12 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
 def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
     r"""Return a guardrail that replaces every match of the patterns by `[redacted]`.
 
-    It cleans the output (texts, names, URIs, and the bytes of a file that are UTF-8 text), the
-    error, and every text inside the value. The value keeps its shape: a dict stays a dict. Only if
-    it contains a match, an object such as a model or a dataclass becomes its JSON form, and a
-    number becomes a text. If a pattern matches across several texts of the value's JSON, that JSON
-    is cleaned and becomes the value. If it matches across several texts of the output, these become
-    one text.
+    It cleans the output (texts, names, URIs, the bytes of a text file, and those of another file
+    that are UTF-8 text), the error, and every text inside the value. The value keeps its shape: a
+    dict stays a dict. Only if it contains a match, an object such as a model or a dataclass becomes
+    its JSON form, and a number becomes a text. If a pattern matches across several texts of the
+    value's JSON, that JSON is cleaned and becomes the value. If it matches across several texts of
+    the output, these become one text.
 
     Patterns also match behind JSON escapes: `p\u00e4ss` is found as `päss`. Text that is JSON stays
     JSON. In other text, escapes are replaced if they hid a match. A word that `truncate` has cut is
@@ -160,7 +160,9 @@ def _clean_value(clean: Callable[[str], str], value: Any) -> Any:
         shown: dict[str, Any] = {n: clean(t) for n, t in texts.items() if isinstance(t, str)}
         if isinstance(data := getattr(value, "data", None), bytes):
             with suppress(UnicodeDecodeError):  # Some providers show a text file as text.
-                shown["data"] = valid_text(clean(data.decode())).encode()
+                text = text_in(value, "replace") or data.decode()
+                if (new := clean(text)) != text:
+                    shown["data"] = valid_text(new).encode()
         new = replace(value, **shown)
     elif isinstance(value, Mapping):
         new = {_clean_value(clean, k): _clean_value(clean, item) for k, item in value.items()}

@@ -104,12 +104,11 @@ def test_truncate_counts_the_text_of_a_file():
     )
     assert all(isinstance(part, TextContent) for part in cut.output)
 
-    kept = [
-        ["head", log],
-        [dataclasses.replace(log, data=b"\xff" * 500)],
-        [dataclasses.replace(log, media_type="a/zip")],
-    ]
-    for value, limit in zip(kept, (505, 50, 50), strict=True):
+    # Anthropic's format replaces the bytes that are no UTF-8.
+    assert "truncated" in said([dataclasses.replace(log, data=b"\xff" * 500)], truncate(50)).text
+
+    kept = [["head", log], [dataclasses.replace(log, media_type="a/zip")]]
+    for value, limit in zip(kept, (505, 50), strict=True):
         assert said(value, truncate(limit)).output[-1] == value[-1]
     assert "truncated" in said(["head", log], truncate(504)).text
 
@@ -402,6 +401,19 @@ def test_redact_reads_the_text_of_a_file(media_type):
     assert result.output == [TextContent(text="a file"), cleaned]
     assert result.value == ["a file", cleaned]
     assert "7777" in content.data.decode()
+
+
+def test_redact_reads_a_text_file_in_another_encoding():
+    """Anthropic's format replaces its other bytes. Without a match, they stay as they are."""
+    secret, other = (
+        FileContent(data=f"café {text}".encode("latin-1"), media_type="text/plain")
+        for text in ("7777", "tea")
+    )
+    result = said([secret, other], redact(["7{4}"]))
+    assert result.output == [
+        dataclasses.replace(secret, data="caf\ufffd [redacted]".encode()),
+        other,
+    ]
 
 
 def test_what_redact_makes_of_a_value():
