@@ -156,11 +156,13 @@ def remember(
     data = result.text if result.value is None else result.value
     with suppress(ValueError):  # As JSON, each field of a model is a value.
         data = json.loads(to_json(data))
-    values, arguments = bind(call.arguments)
-    sent = {_text(v) for _, v in _leaves([arguments, json.loads(to_json(values))], "")}
     texts = (_text(value) for _, value in _leaves(data, ""))
-    new = (t for t in texts if len(t) <= _SHORT and t not in sent and t not in known)
-    known.update(islice(new, _MOST - len(known)))
+    new = [t for t in texts if len(t) <= _SHORT and t not in known]
+    if new and len(known) < _MOST:  # To read the arguments again takes as long as the call.
+        values, arguments = bind(call.arguments)
+        forms = (arguments, json.loads(to_json(values)))
+        sent = {_text(value) for form in forms for _, value in _leaves(form, "")}
+        known.update(islice((t for t in new if t not in sent), _MOST - len(known)))
 
 
 def labels_on(result: ToolResult) -> tuple[str, ...]:

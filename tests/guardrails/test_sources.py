@@ -3,10 +3,10 @@
 import asyncio
 from dataclasses import replace
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field, HttpUrl, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, HttpUrl, StringConstraints
 
 from functool import (
     Context,
@@ -629,3 +629,36 @@ def test_a_value_that_validation_spells_in_another_way(annotation, sent, got, st
     assert call(tool, {"x": sent}, context).success
     assert "/to is from the model" in run(pay, {"to": got}, context).text
     assert "/to is from the model" in run(pay, {"to": sent}, context).text
+
+
+def test_a_repeated_argument_is_found_at_every_depth():
+    """The deepest value that arguments may hold is still what the model wrote."""
+
+    def deepest(x: Any) -> str:
+        while isinstance(x, list):
+            [x] = x
+        return str(x)
+
+    sent: Any = "EVE"
+    for _ in range(99):
+        sent = [sent]
+    guard = trusted_only(wrote=lambda context: "Pay bob.")
+    pay = FunctionTool(lambda to: "paid", name="pay", input_guardrails=[guard])
+    context = Context()
+
+    assert call(FunctionTool(deepest), {"x": sent}, context).value == "EVE"
+    assert "/to is from the model" in run(pay, {"to": "EVE"}, context).text
+
+
+def test_arguments_are_read_again_only_for_new_values():
+    """The validators of an author run a second time only if a result has a value that is not known yet."""
+    read: list[Any] = []
+
+    def find(x: Annotated[str, AfterValidator(lambda x: read.append(x) or x)]) -> str:
+        return "bob@x"
+
+    trusted_only(wrote=lambda context: "Pay bob.")
+    tool, context = FunctionTool(find), Context()
+    for wanted in (2, 3, 4):
+        assert call(tool, {"x": "Bob"}, context).value == "bob@x"
+        assert len(read) == wanted
