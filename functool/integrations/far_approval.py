@@ -46,7 +46,7 @@ class Agreements:
             ToolError: The body has come again to a call that may have run.
             TypeError: The approver returned no decision.
         """
-        if asked.digest in self._given and not self.digests.endswith(asked.digest):
+        if asked.digest in self._given:
             raise ToolError(
                 "The call was stopped. It has started over, because it had to wait for a person,"
                 f" and would make its call {asked.call_id!r} of {asked.tool} again, which may have"
@@ -76,12 +76,13 @@ def _approved_digest(call: ToolCall, context: Context[Any]) -> str:
 def with_approval(tool: Tool, context: Context[Any], digests: str) -> tuple[Tool, Context[Any]]:
     """Return a worker's tool and context, which approve what was approved on the host.
 
-    The body has started over, and what it calls may have run. So a call inside of it is approved
-    only by the last of the digests: nothing has run with that one.
+    The body has started over, and what it calls may have run. So inside of it only one call is
+    approved, by the last of the digests: nothing has run with that one.
     """
     if not digests:
         return tool, context
     otherwise, approved, is_inside = context.approver, digests.split(), False
+    last = approved[-1:]
 
     async def around(call: ToolCall, view: Context[Any], proceed: Any) -> ToolResult:
         nonlocal is_inside
@@ -93,7 +94,9 @@ def with_approval(tool: Tool, context: Context[Any], digests: str) -> tuple[Tool
             is_inside = False
 
     async def approver(request: ApprovalRequest) -> Any:
-        if request.digest in (approved[-1:] if is_inside else approved):
+        if request.digest in (last if is_inside else approved):
+            if is_inside:
+                last.clear()
             return True
         if otherwise is None:
             raise ApprovalRequired.of(request)

@@ -142,3 +142,23 @@ def test_a_body_that_starts_over_runs_nothing_twice_with_one_approval(ids, mark)
     assert (asked, ran) == (["pay", "ship"], ["pay"])
     assert result.error.type == "ToolError"
     assert f"its call '{ids[0]}' of pay again, which may have run" in result.text
+
+
+@pytest.mark.parametrize("id", ["", "inner_0", "c1"])
+def test_one_approval_is_for_one_call_inside_of_a_body(id):
+    """A second call with the same id and arguments does not run with the approval of the first one."""
+    ran = []
+    pay = guarded("pay", ran)
+
+    async def twice(to: str, context: Context):
+        for _ in range(2):
+            result = await pay.invoke(ToolCall(name="pay", arguments={"to": to}, id=id), context)
+            if result.is_error:
+                return result
+        return result
+
+    context, asked = agreeing()
+    result = on_a_worker(FunctionTool(twice), context)
+
+    assert (asked, ran) == (["pay"], ["pay"])
+    assert "may have run already" in result.text
