@@ -94,8 +94,9 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
         )
         body.__wrapped__ = cls.run  # Definition errors name its file and line.
         body.__doc__, body.__module__ = cls.__doc__, cls.__module__
-        body.__qualname__ = f"{cls.__qualname__}.run"
-        options.setdefault("name", cls.tool_name())
+        body.__name__, body.__qualname__ = cls.tool_name(), f"{cls.__qualname__}.run"
+        if body.__name__ != snake_case(cls.__name__):  # The author has chosen it.
+            options.setdefault("name", body.__name__)
         return FunctionTool(body, **options)
 
     @classmethod
