@@ -958,6 +958,11 @@ class Cat(BaseModel):
     lives: int
 
 
+class Fish(BaseModel):
+    fins: int
+    size: float
+
+
 class Dog(BaseModel):
     kind: Literal["dog"]
     lives: str = "1"
@@ -967,8 +972,10 @@ class Dog(BaseModel):
     ("kind", "sent", "said"),
     [
         (Cat | Dog, {"kind": "cat", "lives": True}, "a.lives: expected an integer, not a boolean"),
-        (IPv4Address | None, True, "a: expected a valid ipv4, not a boolean"),
-        (Cat | dict[str, float], {"b": "NaN"}, "a.b: expected a finite number"),
+        (IPv4Address | None, True, "a: expected a string, not a boolean"),
+        (Cat | dict[str, float], {"b": "NaN"}, "a finite number"),
+        (Fish | dict[str, bool], {"fins": True, "size": "5"}, "a.fins: expected an integer, not a"),
+        (list[int] | set[bool], [2, False], "a[1]: expected an integer, not a boolean"),
         (float | str, "NaN", "0"),
         (float | list[bool], [True], "0"),
         (Cat | Any, {"kind": "cat", "lives": [True]}, "0"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
 from itertools import chain
@@ -33,10 +33,10 @@ from functool.binding.json_text import (
     refuse_depth,
     refuse_infinite,
 )
-from functool.binding.problems import path_text, problems_of, unknown_name
+from functool.binding.problems import problems_of, unknown_name
 from functool.errors import ArgumentError
 from functool.executors import failure_or_raise
-from functool.schema.admits import find_bool_for_number, kinds_of, only_containers, types_allowed
+from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
 from functool.schema.readings import ReadTooOften, bounded
@@ -125,6 +125,8 @@ class FunctionBinder:
             return self._validated(text, self._validate_large if large else self._validate)
 
     def _validated(self, text: str, validate: Any) -> dict[str, Any]:
+        if self._lists_numbers and ("true" in text or "false" in text):
+            validate = self._validate_large_numbers
         try:
             values: dict[str, Any] | None = validate(text, strict=True)
         except ValidationError:
@@ -138,8 +140,10 @@ class FunctionBinder:
             counted = self._decode or (self._flat and text.count(":") == len(values))
             if not (counted or self._names_are_valid(text)):
                 values = self._check_again(text)
-            if self._may_overflow or self._lists_numbers:
-                self._refuse_bad_numbers(text)
+            if self._may_nest:
+                refuse_depth(text)
+            if self._may_overflow and not_finite(text):
+                refuse_infinite(decoded(text))
         if self._droppable and "null" in text:
             drop_nulls(values, self._droppable)
         return self._by_parameter(values) if self._names_differ else values
@@ -181,37 +185,25 @@ class FunctionBinder:
         return {wires.get(name, name): value for name, value in kept}
 
     def _check_again(self, text: str) -> dict[str, Any]:
-        """Check the numbers of arguments that strict mode refused, and validate in lax mode.
+        """Validate arguments that strict mode refused in lax mode.
 
         Types that are strict themselves stay strict.
         """
         sent = self._parse_texts(decoded(text))
         text = to_json(sent).decode()
-        odd = self._may_overflow or "true" in text or "false" in text or not_finite(text)
-        problems = number_problems(sent, self._root, self._known) if odd else []
-        values: dict[str, Any] = {}
+        if not_finite(text):
+            refuse_infinite(sent)
         try:
-            validate = self._validate_closed if len(text) < LONG else self._validate_large
-            values = validate(text)
+            validate = self._validate_numbers if len(text) < LONG else self._validate_large_numbers
+            values: dict[str, Any] = validate(text)
         except ValidationError as error:
-            named = {problem["path"] for problem in problems}
             coded = self._decode is not None
-            others = problems_of(error, sent, self._root, self._known, self._tuples, coded)
-            problems += [problem for problem in others if problem["path"] not in named]
+            problems = problems_of(error, sent, self._root, self._known, self._tuples, coded)
         except Exception as error:
             raise validator_failed(error) from error
-        if problems:
-            raise ArgumentError(problems)
-        return values
-
-    def _refuse_bad_numbers(self, text: str) -> None:
-        """Refuse what strict mode accepts wrongly: `true` for 1, infinite numbers, deep nesting."""
-        bools = self._lists_numbers and ("true" in text or "false" in text)
-        odd = bools or (self._may_overflow and not_finite(text))
-        if self._may_nest:
-            refuse_depth(text)
-        if odd and (problems := number_problems(decoded(text), self._root, self._known)):
-            raise ArgumentError(problems)
+        else:
+            return values
+        raise ArgumentError(problems)
 
     def _names_are_valid(self, text: str) -> bool:
         """Return whether all names are known.
@@ -261,11 +253,22 @@ class FunctionBinder:
         """The validator for long text. It stops at the first problem of each list and dict."""
         return self._validator(first_only=True)
 
-    def _validator(self, *, first_only: bool = False, ignores_unknown: bool = False) -> Any:
+    @_computed_once
+    def _validate_numbers(self) -> Any:
+        """The validator for lax mode, which takes true and false for numbers otherwise."""
+        return self._validator(bools=False)
+
+    @_computed_once
+    def _validate_large_numbers(self) -> Any:
+        return self._validator(first_only=True, bools=False)
+
+    def _validator(
+        self, *, first_only: bool = False, ignores_unknown: bool = False, bools: bool = True
+    ) -> Any:
         core = failing_fast(self._parts.core) if first_only else self._parts.core
         if ignores_unknown:
             core = {**core, "extra_behavior": "ignore"}
-        made = compiled(core, brief=first_only).validate_json
+        made = compiled(core, brief=first_only, bools=bools).validate_json
         if not self._recursive:
             return bounded(made, lambda text: 0) if self._takes_patterns else made
         if first_only:
@@ -276,7 +279,8 @@ class FunctionBinder:
             try:
                 return few(text, strict)
             except ReadTooOften:
-                return self._validate_large(text, strict)
+                large = self._validate_large if bools else self._validate_large_numbers
+                return large(text, strict)
 
         return validate
 
@@ -336,14 +340,3 @@ def validator_failed(error: Exception) -> ArgumentError:
         return ArgumentError(f"there are too many ways to read the arguments: {reason}")
     logger.error("a validator of a tool failed", exc_info=error)
     return ArgumentError("the arguments could not be checked: a validator of the tool failed")
-
-
-def number_problems(sent: Mapping[str, Any], schema: Any, known: set[str]) -> list[dict[str, Any]]:
-    """Return a problem if a bool, or a text such as "NaN", was sent for a number.
-
-    Raises:
-        ArgumentError: A number is not finite.
-    """
-    refuse_infinite(sent)
-    found = find_bool_for_number(sent, [schema], schema)
-    return [{"path": path_text(found[0], known), "expected": found[1]}] if found else []

@@ -12,7 +12,7 @@ from pydantic_core import SchemaValidator
 from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved, unreadable
 from functool.schema.linear import linear
-from functool.schema.rewrite import has_unseen, rewritten
+from functool.schema.rewrite import rewritten, without_bools
 
 T = TypeVar("T")
 
@@ -56,22 +56,22 @@ def core_of(annotation: Any, name: str) -> Any:
         raise unreadable(annotation, name, error) from error
 
 
-def compiled(core: Any, *, brief: bool = False) -> SchemaValidator:
+def compiled(core: Any, *, brief: bool = False, bools: bool = True) -> SchemaValidator:
     """Compile a rewritten core schema, so that it validates in linear time: see `linear`.
 
-    No number may be NaN or infinite, unless a class or a field allows it.
+    Without `bools`, true and false are no numbers; see `without_bools`.
 
     With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks what
     was rewritten inside the model.
     """
-    return SchemaValidator(linear(core, brief), {"allow_inf_nan": False}, _use_prebuilt=False)
+    made = linear(core, brief)
+    return SchemaValidator(made if bools else without_bools(made), _use_prebuilt=False)
 
 
 @cached
 def _core(annotation: Any) -> Any:
     # For a class that is not complete yet pydantic returns a placeholder. `dict` makes it raise.
-    core = dict(TypeAdapter(annotation).core_schema)
-    return rewritten(core, unseen=has_unseen(core))
+    return rewritten(dict(TypeAdapter(annotation).core_schema))
 
 
 def hoist(core: Any, definitions: dict[str, Any]) -> Any:

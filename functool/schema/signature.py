@@ -201,7 +201,6 @@ def _compile(parts: FunctionSchema) -> None:
         fields,
         extra_behavior="forbid" if rest is None else "allow",
         extras_schema=rest,
-        config={"allow_inf_nan": False},
     )
     shared = list(definitions.values())
     parts.core = core_schema.definitions_schema(root, shared) if shared else root
