@@ -14,8 +14,6 @@ from typing_extensions import TypeVar, Unpack
 
 from functool.binding.door import Binder, LateBinder
 from functool.binding.functions import FunctionBinder
-from functool.binding.watch import Watch, watching
-from functool.binding.watched_shapes import CoreShapes
 from functool.call import ToolCall, ToolResult, ToolSchema, success, with_arguments
 from functool.context import Context
 from functool.errors import DefinitionError
@@ -267,11 +265,6 @@ class FunctionTool(Tool, Generic[P, R]):
             return getattr, (target, name)
         # pickle refuses the tool if another object has this name.
         return str(getattr(self, "__qualname__", self._name))
-
-    def watch(self) -> Watch:
-        """Return a `Watch`, which checks the arguments of a call while a model writes them."""
-        parts, strict = self._signature, self.strict
-        return watching(self._binder, lambda: CoreShapes(parts, strict), self.max_argument_bytes)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Call the function with the call's arguments.

@@ -26,8 +26,7 @@ from typing_extensions import Unpack
 from functool.binding.door import Binder, Bound
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import Arguments
-from functool.binding.watch import Watch, watching
-from functool.binding.watched_shapes import JsonShapes
+from functool.binding.watch import Watch
 from functool.call import (
     DATA,
     ToolCall,
@@ -240,8 +239,7 @@ class Tool(ABC):
         Its `feed(text)` takes the next piece of the text. It returns an `ArgumentError` as soon as
         no further text can make the arguments valid. It never refuses valid arguments.
         """
-        plain, strict = self.schema.plain, self.strict
-        return watching(self._binder, lambda: JsonShapes(plain, strict), self.max_argument_bytes)
+        return Watch(self._binder.shapes, self._binder.values, self.max_argument_bytes)
 
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Rename canonical arguments to the names that a model sends, such as aliases.

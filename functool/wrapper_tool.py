@@ -90,9 +90,7 @@ class WrapperTool(Tool):
         they are complete. A subclass that does not change them can override this method with
         `return self.tool.watch()`.
         """
-        if type(self).run is WrapperTool.run:
-            return self.tool.watch()
-        return Watch(None, self.tool.bind, None)
+        return self.tool.watch() if type(self).run is WrapperTool.run else super().watch()
 
     def _all_output_guardrails(self) -> list[OutputGuardrail]:
         return [*self.tool._all_output_guardrails(), *self.output_guardrails]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from functool.binding.json_text import Arguments, as_text
+from functool.binding.watched_shapes import Shapes
 
 
 class Bound(NamedTuple):
@@ -21,6 +22,11 @@ class Bound(NamedTuple):
 
 class Binder(Protocol):
     """Decodes and validates the arguments of one tool."""
+
+    @property
+    def shapes(self) -> Shapes | None:
+        """What fits at each place, for a `Watch`; None if nothing is known."""
+        ...
 
     def values(self, arguments: Arguments) -> Any:
         """Return the values for the body.
@@ -44,6 +50,8 @@ class PassingBinder:
 
     The inner tool's binder validates them when a hook or a guardrail of the wrapper needs them.
     """
+
+    shapes = None
 
     def __init__(self, inner: Binder, limit: int | None = None) -> None:
         self._inner, self._limit = inner, limit

@@ -1,8 +1,8 @@
 """Validate the arguments of a function with pydantic.
 
 The text of the arguments is validated in Rust, first in pydantic's strict mode. Strict mode refuses
-`true` for a number and `"NaN"` for a float. If it refuses the text, the text is decoded, checked in
-Python and validated again in lax mode.
+`true` for a number and `"NaN"` for a float. If it refuses the text, the text is decoded
+and validated again in lax mode, by a validator that takes no bool for a number.
 
 Strict mode accepts some arguments that must be refused: repeated names, deep nesting, numbers that
 overflow. They leave traces in the text that are cheap to find. Only if there is such a trace, the
@@ -34,6 +34,7 @@ from functool.binding.json_text import (
     refuse_infinite,
 )
 from functool.binding.problems import problems_of, unknown_name
+from functool.binding.watched_shapes import CoreShapes
 from functool.errors import ArgumentError
 from functool.executors import failure_or_raise
 from functool.schema.admits import kinds_of, only_containers, types_allowed
@@ -84,7 +85,7 @@ class FunctionBinder:
         self, parts: FunctionSchema, codec: Codec | None = None, limit: int | None = None
     ) -> None:
         self._parts, self._root = parts, parts.root
-        self._limit = limit
+        self._limit, self._strict = limit, codec is not None
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
         self._droppable = [p.wire for p in parts.parameters if p.null_is_default]
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
@@ -243,6 +244,11 @@ class FunctionBinder:
             name = sorted(self._reserved.intersection(values))[0]
             raise ArgumentError([unknown_name(name, list(self._root["properties"]))])
         return {self._renamed.get(wire, wire): value for wire, value in values.items()}
+
+    @_computed_once
+    def shapes(self) -> CoreShapes:
+        """What fits at each place."""
+        return CoreShapes(self._parts, self._strict)
 
     @_computed_once
     def _validate_closed(self) -> Any:
