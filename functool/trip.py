@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from functool.approval import json_copy, same_json
 from functool.binding.door import Binder
 from functool.call import (
     ToolCall,
     ToolResult,
-    ToolSchema,
     changed,
     fingerprint,
     metadata_of,
-    noted_guardrails,
     with_arguments,
 )
 from functool.context import Context
@@ -35,20 +33,6 @@ from functool.guardrails.asking import (
 )
 
 _UNBOUND: Any = object()
-
-
-class TripTool(Protocol):
-    """The part of a tool that a trip uses. A protocol, as `tool.py` imports this file."""
-
-    @property
-    def name(self) -> str:
-        """The name that a model calls."""
-        ...
-
-    @property
-    def schema(self) -> ToolSchema:
-        """Everything that a model learns about the tool."""
-        ...
 
 
 class Trip:
@@ -75,9 +59,9 @@ class Trip:
     )
 
     def __init__(
-        self, tool: TripTool, binder: Binder, call: ToolCall, context: Context[Any] | None
+        self, tool: Any, binder: Binder, call: ToolCall, context: Context[Any] | None
     ) -> None:
-        self.tool: TripTool = tool
+        self.tool: Any = tool  # A `Tool`: its file imports this one.
         self.binder: Binder = binder
         self.sent: ToolCall = call
         self.id: str = call.id
@@ -197,8 +181,10 @@ class Trip:
 
         That is the guardrail actions, a person's decision, and the labels.
         """
-        self.record += noted_guardrails(result)
-        if isinstance(decision := metadata_of(result).get("decision"), dict):
+        metadata = metadata_of(result)
+        if isinstance(noted := metadata.get("guardrails"), list):
+            self.record += noted
+        if isinstance(decision := metadata.get("decision"), dict):
             self.inner = {"decision": decision}
         self.label(result)
 
@@ -256,7 +242,7 @@ class Trip:
         if self.record:
             metadata["guardrails"] = [*self.record]
         own = (self.tool.name,) if untrusted else ()
-        if names := dict.fromkeys(map(str, (*own, *_labels_of(given), *self.labels))):
+        if names := dict.fromkeys(map(str, (*own, *sources.labels_of(self.sent), *self.labels))):
             metadata["sources"] = [*names]
             # This call may have been made inside another call, or by an agent.
             for outer in (getattr(self._context, "inner_sources", None), *sources.agents.get()):
@@ -265,10 +251,3 @@ class Trip:
         if decision := notes.get("decision") or given.get("decision"):
             metadata["decision"] = decision
         return metadata
-
-
-def _labels_of(metadata: Mapping[str, Any]) -> list[Any]:
-    """Return the untrusted tools that the arguments of a call came from."""
-    labels = metadata.get("sources")
-    groups = labels.values() if isinstance(labels, Mapping) else ()
-    return [name for group in groups if isinstance(group, (list, tuple)) for name in group]
