@@ -50,7 +50,7 @@ from typing_extensions import TypeAliasType, TypedDict, Unpack
 from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool, ToolCall
 from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.hints import Unresolved
-from functool.schema.json_schema import Names
+from functool.schema.json_schema import Names, resolved
 from functool.schema.plain import PlainJsonSchema
 from functool.schema.rewrite import rewritten
 from functool.schema.signature import describe, returned_schema
@@ -151,6 +151,12 @@ def test_recursive_types():
     assert schema["$defs"]["Tree"]["properties"]["children"]["items"] == ref("Tree")
 
 
+def rest_of(func):
+    """The schema of the values of `**kwargs`, where its reference leads."""
+    schema = schema_of(func)
+    return resolved(schema, schema["additionalProperties"])
+
+
 def test_rest_arguments():
     """`**kwargs: T` is flat in the plain form; untyped it takes anything."""
 
@@ -160,7 +166,7 @@ def test_rest_arguments():
 
     def untyped(**rest): ...
 
-    inner = schema_of(typed)["additionalProperties"]["properties"]
+    inner = rest_of(typed)["properties"]
     assert inner == {"n": {**INT, "default": 3, "description": "N."}}
     assert schema_of(trees)["additionalProperties"] == ref("Tree")
     assert "Tree" in schema_of(trees)["$defs"]
@@ -180,7 +186,7 @@ def test_rest_arguments_of_an_alias_are_those_of_its_model(alias, field):
 
     def go(**rest: alias): ...
 
-    assert field in schema_of(go)["additionalProperties"]["properties"]
+    assert field in rest_of(go)["properties"]
     assert run(FunctionTool(go), some={field: True}).text.startswith("Invalid arguments.")
 
 
@@ -195,7 +201,7 @@ def test_rest_arguments_of_a_name_that_a_parameter_has_too():
     named = schema["properties"]["size"]["$ref"].rpartition("/")[2]
 
     assert list(schema["$defs"][named]["properties"]) == ["a"]
-    assert list(schema["additionalProperties"]["properties"]) == ["b"]
+    assert list(rest_of(go)["properties"]) == ["b"]
 
 
 def test_unpacked_types_are_read_as_they_stand():
