@@ -41,7 +41,7 @@ from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
 from functool.schema.readings import ReadTooOften, bounded
-from functool.schema.rewrite import failing_fast, tuple_fields
+from functool.schema.rewrite import tuple_fields
 from functool.schema.signature import FunctionSchema
 
 if TYPE_CHECKING:
@@ -109,10 +109,11 @@ class FunctionBinder:
         # counting colons finds unknown arguments faster than pydantic's "forbid".
         has_definitions = parts.core["type"] == "definitions"
         self._flat = not (kinds & _NESTING or has_definitions or parts.rest)
+        self._validators: dict[tuple[bool, bool], Any] = {}
         if self._flat and self._decode is None:
-            self._validate = self._validator(ignores_unknown=True)
+            self._validate = self._compiled({**parts.core, "extra_behavior": "ignore"})
         else:  # A recursive type is checked without naming all problems of its unions.
-            self._validate = self._validate_large if self._recursive else self._validate_closed
+            self._validate = self._validator(large=self._recursive)
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name, without defaults."""
@@ -123,11 +124,11 @@ class FunctionBinder:
             if self._decode is not None:
                 text = to_json(self._decode(decoded(text, self._quoted_names))).decode()
             large = len(text) >= LONG
-            return self._validated(text, self._validate_large if large else self._validate)
+            return self._validated(text, self._validator(large=True) if large else self._validate)
 
     def _validated(self, text: str, validate: Any) -> dict[str, Any]:
-        if self._lists_numbers and ("true" in text or "false" in text):
-            validate = self._validate_large_numbers
+        if self._lists_numbers and _has_bool(text):
+            validate = self._validator(large=True, bools=False)
         try:
             values: dict[str, Any] | None = validate(text, strict=True)
         except ValidationError:
@@ -195,7 +196,7 @@ class FunctionBinder:
         if not_finite(text):
             refuse_infinite(sent)
         try:
-            validate = self._validate_numbers if len(text) < LONG else self._validate_large_numbers
+            validate = self._validator(large=len(text) >= LONG, bools=not _has_bool(text))
             values: dict[str, Any] = validate(text)
         except ValidationError as error:
             coded = self._decode is not None
@@ -216,7 +217,7 @@ class FunctionBinder:
             decoded(text)
         if self._flat:
             try:
-                self._validate_closed(text, strict=True)
+                self._validator()(text, strict=True)
             except ValidationError:
                 return False
         return True
@@ -228,7 +229,7 @@ class FunctionBinder:
         """
         texts = [wire for wire in self._containers if isinstance(sent.get(wire), str)]
         with suppress(ValidationError):  # A validator of the author may take the texts themselves.
-            if texts and self._validate_large(to_json(sent).decode(), strict=True):
+            if texts and self._validator(large=True)(to_json(sent).decode(), strict=True):
                 return sent
         for wire in texts:
             sent[wire] = parsed(sent[wire])
@@ -250,34 +251,24 @@ class FunctionBinder:
         """What fits at each place."""
         return CoreShapes(self._parts, self._strict)
 
-    @_computed_once
-    def _validate_closed(self) -> Any:
-        return self._validator()
+    def _validator(self, *, large: bool = False, bools: bool = True) -> Any:
+        """Return a validator. It is compiled when it is first needed.
 
-    @_computed_once
-    def _validate_large(self) -> Any:
-        """The validator for long text. It stops at the first problem of each list and dict."""
-        return self._validator(first_only=True)
+        Args:
+            large: For long text: stop at the first problem of each list and dict.
+            bools: Take true and false for listed numbers, and in lax mode for any number. That is
+                faster, and enough for text without them.
+        """
+        made = self._validators.get((large, bools))
+        if made is None:
+            made = self._validators[large, bools] = self._compiled(self._parts.core, large, bools)
+        return made
 
-    @_computed_once
-    def _validate_numbers(self) -> Any:
-        """The validator for lax mode, which takes true and false for numbers otherwise."""
-        return self._validator(bools=False)
-
-    @_computed_once
-    def _validate_large_numbers(self) -> Any:
-        return self._validator(first_only=True, bools=False)
-
-    def _validator(
-        self, *, first_only: bool = False, ignores_unknown: bool = False, bools: bool = True
-    ) -> Any:
-        core = failing_fast(self._parts.core) if first_only else self._parts.core
-        if ignores_unknown:
-            core = {**core, "extra_behavior": "ignore"}
-        made = compiled(core, brief=first_only, bools=bools).validate_json
+    def _compiled(self, core: Any, large: bool = False, bools: bool = True) -> Any:
+        made = compiled(core, brief=large, bools=bools).validate_json
         if not self._recursive:
             return bounded(made, lambda text: 0) if self._takes_patterns else made
-        if first_only:
+        if large:
             return bounded(made, lambda text: _MANY + len(text) // 2)
         few = bounded(made, lambda text: _FEW)
 
@@ -285,8 +276,7 @@ class FunctionBinder:
             try:
                 return few(text, strict)
             except ReadTooOften:
-                large = self._validate_large if bools else self._validate_large_numbers
-                return large(text, strict)
+                return self._validator(large=True, bools=bools)(text, strict)
 
         return validate
 
@@ -332,6 +322,10 @@ class FunctionBinder:
     @_computed_once
     def _tuples(self) -> dict[int, list[str]]:
         return tuple_fields(self._parts.core)
+
+
+def _has_bool(text: str) -> bool:
+    return "true" in text or "false" in text
 
 
 def validator_failed(error: Exception) -> ArgumentError:

@@ -12,7 +12,7 @@ from pydantic_core import SchemaValidator
 from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved, unreadable
 from functool.schema.linear import linear
-from functool.schema.rewrite import rewritten, without_bools
+from functool.schema.rewrite import failing_fast, rewritten, without_bools
 
 T = TypeVar("T")
 
@@ -59,12 +59,13 @@ def core_of(annotation: Any, name: str) -> Any:
 def compiled(core: Any, *, brief: bool = False, bools: bool = True) -> SchemaValidator:
     """Compile a rewritten core schema, so that it validates in linear time: see `linear`.
 
-    Without `bools`, true and false are no numbers; see `without_bools`.
+    With `brief`, lists and dicts stop at the first wrong item. Without `bools`, true and false are
+    no numbers; see `without_bools`.
 
     With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks what
     was rewritten inside the model.
     """
-    made = linear(core, brief)
+    made = linear(failing_fast(core) if brief else core, brief)
     return SchemaValidator(made if bools else without_bools(made), _use_prebuilt=False)
 
 
