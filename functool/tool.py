@@ -333,7 +333,7 @@ class Tool(ABC):
                 result = self._checked(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:
             result = await self._answer(failure_or_raise(error), trip)
-        if trip.made_view is not None and trip.made_view.noted:
+        if trip.made_view is not None and trip.made_view.notes:
             result = with_edit_note(result, trip.made_view)
         if self.output_guardrails:
             try:

@@ -219,7 +219,7 @@ class Trip:
         if sources.wanted_results and self._context is not None and not (untrusted or self.labels):
             with suppress(Exception):  # The author's value may raise anything.
                 sources.remember(self.context, result, self.call)
-        notes = self.made_view is not None and self.made_view.noted
+        notes = self.made_view is not None and self.made_view.notes
         shows = notes and sources.SHOWS_OTHERS in notes
         if shows and self._context is not None and self._context.call:
             # The call around this one may show it, too.
@@ -236,7 +236,7 @@ class Trip:
 
         Its labels are also added to those of the calls and agents around it.
         """
-        notes = (self.made_view and self.made_view.noted) or {}
+        notes = self.made_view.notes if self.made_view else {}
         given = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
         metadata: dict[str, Any] = {**notes.get("metadata", {})}
         if self.record:

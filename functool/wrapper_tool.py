@@ -104,7 +104,7 @@ class WrapperTool(Tool):
         own = type(self).run is not WrapperTool.run  # It may drop the labels of the inner result.
         context = trip.context
         if wanted_results:  # The inner call writes into these notes what `remember` has to know.
-            context = trip.view.view(_notes=trip.view.notes)
+            context = trip.view
         context = context.view(inner_sources=labels) if own else context
         handed = context.handing_over(at_once=not own)
         return self._checked(await self.run(trip.sent, handed), "run")

@@ -146,7 +146,7 @@ def remember(context: Context[Any], result: ToolResult, call: ToolCall) -> None:
     """
     if result.error is not None or metadata_of(result).get("sources") or _labels(call):
         return
-    if SHOWS_OTHERS in (context.noted or {}):
+    if SHOWS_OTHERS in context.notes:
         return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
     data = result.text if result.value is None else result.value
