@@ -39,7 +39,6 @@ from functool.schema.parameters import (
 from functool.schema.plain import PlainJsonSchema
 
 EMPTY = inspect.Parameter.empty
-_KEYWORDS = ("type", "properties", "required", "additionalProperties", "$defs")
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
 _ITERATORS = (
     *(abc.Iterator, abc.Iterable, abc.Generator),
@@ -204,11 +203,11 @@ def _compile(parts: FunctionSchema) -> None:
     shared = list(definitions.values())
     parts.core = core_schema.definitions_schema(root, shared) if shared else root
     try:
-        schema = {"properties": {}, **PlainJsonSchema().generate(parts.core)}
+        made = PlainJsonSchema().generate(parts.core)
+        parts.root = {"type": "object", "properties": {}, **made}
     except Exception as error:
         wrong = f"has no JSON Schema: {str(error).splitlines()[0]}"
         raise DefinitionError(f"parameter {_culprit(parts)!r} {wrong}") from error
-    parts.root = {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
     for parameter in parts.parameters:
         found = parts.root["properties"][parameter.wire]
         if not parameter.required and "null" not in types_allowed(found, parts.root, {}):
