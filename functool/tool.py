@@ -292,7 +292,7 @@ class Tool(ABC):
         if context is not None and not isinstance(context, Context):
             raise wrong_context(context)
         try:
-            trip = Trip(self, self._binder, call, context)
+            trip = Trip(self, self._binder, call, call.id, context, [])
         except AttributeError:
             raise wrong_call(call) from None
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, cast
 
 from functool.approval import json_copy, same_json
@@ -35,6 +36,7 @@ from functool.guardrails.asking import (
 _UNBOUND: Any = object()
 
 
+@dataclass(slots=True, eq=False)
 class Trip:
     """The state of one call.
 
@@ -44,34 +46,17 @@ class Trip:
     needed it.
     """
 
-    __slots__ = (
-        "_call",
-        "_context",
-        "binder",
-        "id",
-        "inner",
-        "labels",
-        "made_view",
-        "record",
-        "sent",
-        "tool",
-        "values",
-    )
-
-    def __init__(
-        self, tool: Any, binder: Binder, call: ToolCall, context: Context[Any] | None
-    ) -> None:
-        self.tool: Any = tool  # A `Tool`: its file imports this one.
-        self.binder: Binder = binder
-        self.sent: ToolCall = call
-        self.id: str = call.id
-        self.values: Any = _UNBOUND
-        self.record: list[dict[str, str]] = []
-        self.labels: Any = ()  # A wrapper has a list, to which the call of its inner tool adds.
-        self.inner: dict[str, Any] = {}  # Empty, or `{"decision": ...}`.
-        self._context = context
-        self._call: ToolCall | None = None
-        self.made_view: Context[Any] | None = None
+    tool: Any  # A `Tool`: its file imports this one.
+    binder: Binder
+    sent: ToolCall
+    id: str
+    _context: Context[Any] | None
+    record: list[dict[str, str]]  # Empty at first. A factory of the default would take longer.
+    values: Any = _UNBOUND
+    labels: Any = ()  # A wrapper has a list, to which the call of its inner tool adds.
+    inner: dict[str, Any] | None = None
+    made_view: Context[Any] | None = None
+    _call: ToolCall | None = None
 
     @property
     def call(self) -> ToolCall:
@@ -185,7 +170,7 @@ class Trip:
         if isinstance(noted := metadata.get("guardrails"), list):
             self.record += noted
         if isinstance(decision := metadata.get("decision"), dict):
-            self.inner = {"decision": decision}
+            self.inner = decision
         self.label(result)
 
     def label(self, result: ToolResult) -> None:
@@ -226,8 +211,9 @@ class Trip:
             self._context.notes[sources.SHOWS_OTHERS] = True
         has_any = untrusted or notes or self.record or self.labels or self.sent.metadata
         new = self._call_metadata(untrusted) if has_any else {}
-        if new or self.inner:
-            metadata = {**self.inner, **metadata_of(result), **new}
+        if new or self.inner is not None:
+            own = {"decision": self.inner} if self.inner is not None else {}
+            metadata = {**own, **metadata_of(result), **new}
             return changed(result, call_id=self.id, metadata=metadata)
         return result if result.call_id == self.id else changed(result, call_id=self.id)
 
