@@ -127,7 +127,7 @@ class FunctionTool(Tool, Generic[P, R]):
             sync = run_kind(inner) == "function"
             own = checked_executor(executor)
             self._executor: Executor | None = own or (in_thread if sync else None)
-            self._parts: FunctionSchema | None = None
+            self._parts: Any = None  # A `FunctionSchema`, once every annotation is resolved.
             self._makers: list[tuple[str, Callable[[], Any]]] = []
             self._direct_body: Any = None
             # If a subclass overrides `run`, `_start_body` has to call it.
@@ -181,17 +181,11 @@ class FunctionTool(Tool, Generic[P, R]):
             raise located(error, self.func) from error.__cause__
 
     @property
-    def _signature(self) -> FunctionSchema:
-        if self._parts is None:
-            self._resolve_late()
-        assert self._parts is not None
-        return self._parts
-
-    @property
     def schema(self) -> ToolSchema:
         """Everything that a model learns about the tool; built on first use."""
         if self._published is None:
-            self._published = self._publish(self._signature)[0]
+            self._resolve_late()
+            self._published = self._publish(self._parts)[0]
         return self._published
 
     def _publish(self, parts: FunctionSchema) -> tuple[ToolSchema, Codec | None]:
@@ -294,7 +288,7 @@ class FunctionTool(Tool, Generic[P, R]):
 
     async def _call_function(self, trip: Trip) -> Any:
         """Call the function with defaults, injected values and an executor."""
-        values, parts = dict(trip.values), self._signature
+        values, parts = dict(trip.values), self._parts
         for name, maker in self._makers:
             if name not in values:
                 values[name] = maker()
