@@ -95,7 +95,7 @@ class FunctionBinder:
         self._quoted_names = [_quoted(name) for name in names]
         kinds = kinds_of(self._root)
         self._names_differ = bool(self._renamed or self._reserved)
-        self._recursive = "$ref" in kinds and bool(Names(self._root).cycles)
+        self._recursive = "$ref" in kinds and Names(self._root).is_recursive
         # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
         # character has at most four), and it needs no decoding.
         most = 0 if self._decode else LONG
