@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from functool.binding.json_text import Arguments, as_text
-from functool.binding.watched_shapes import Shapes
 
 
 class Bound(NamedTuple):
@@ -24,8 +23,8 @@ class Binder(Protocol):
     """Decodes and validates the arguments of one tool."""
 
     @property
-    def shapes(self) -> Shapes | None:
-        """What fits at each place, for a `Watch`; None if nothing is known."""
+    def shapes(self) -> Any:
+        """What fits at each place, for a `Watch`: `Shapes`, or None if nothing is known."""
         ...
 
     def values(self, arguments: Arguments) -> Any:
