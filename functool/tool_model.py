@@ -160,10 +160,11 @@ def _tool_of(model: type[ToolModel]) -> Tool:
 @lru_cache(maxsize=256)
 def _validator(model: type[ToolModel]) -> Callable[..., ToolModel]:
     """Return a function that validates JSON as the published schema of a model says."""
-    validate, fields = compiled(core_of(model, model.__name__)), model.model_fields
+    core, fields = core_of(model, model.__name__), model.model_fields
     names: Any = _tool_of(model).sent_form({name: name for name in fields})
     # An alias that is the name of another field would fill both. Classes inside may need names.
     is_shared = any(wire != name and wire in fields for wire, name in names.items())
+    validate = compiled(core, bools=False)
     return partial(validate, by_alias=True, by_name=not is_shared)
 
 
