@@ -3,7 +3,6 @@
 The same examples are drawn each time, so that a red run is the change's own; `FUNCTOOL_RANDOM=1` draws new ones.
 """
 
-import difflib
 import gc
 import logging
 import os
@@ -49,13 +48,16 @@ def the_logger_as_it_was():
 @pytest.fixture
 def compared(monkeypatch):
     """The known names that unknown ones are compared with, from now on."""
-    names, compare = [], difflib.SequenceMatcher.set_seq1
+    from functool import errors
 
-    def counting(matcher, known):
-        names.extend([known] if known else [])  # A new matcher begins with an empty text.
-        compare(matcher, known)
+    names = []
+    likeness = errors.likeness
 
-    monkeypatch.setattr(difflib.SequenceMatcher, "set_seq1", counting)
+    def counting(known, name):
+        names.append(known)
+        return likeness(known, name)
+
+    monkeypatch.setattr(errors, "likeness", counting)
     return names
 
 

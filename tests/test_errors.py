@@ -212,3 +212,12 @@ def test_the_close_names_of_a_few_are_those_of_difflib(known, name):
     """With few known names, the answer is that of a full comparison."""
     assert errors.close_names(name, known, 3) == difflib.get_close_matches(name, known, n=3)
     assert errors.close_names(name, known) == difflib.get_close_matches(name, known, n=1)
+
+
+@given(st.text("abc_", max_size=80), st.text("abc_", max_size=80))
+def test_likeness_is_the_ratio_of_difflib(one, other):
+    """Two texts are alike as difflib says, unless their lengths alone make a ratio of 0.6 impossible."""
+    matcher = difflib.SequenceMatcher(None, one, other)
+    expected = matcher.ratio() if matcher.real_quick_ratio() >= 0.6 else 0.0
+
+    assert errors.likeness(one, other) == expected

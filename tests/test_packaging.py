@@ -18,9 +18,10 @@ def names(requirements):
 
 
 def test_dependencies():
-    """The core needs three packages; every other library is an extra."""
+    """The core needs four packages; every other library is an extra."""
     assert names(PROJECT["dependencies"]) == {
         "pydantic",
+        "docstring-parser",
         "typing-extensions",
         "jsonschema",
     }

@@ -1,6 +1,7 @@
 """Parse a docstring: the tool's description, and the texts on its arguments and result.
 
-This file reads Google, NumPy, reST and Epydoc style. A parser of docstrings loses text: it drops a
+This file splits the text into prose and sections. docstring-parser reads NumPy sections; it is
+imported when there is one. It is not used for other styles, because it loses text there: it drops a
 parameter with a colon in its type, joins paragraphs, drops prose after a section, and fails on a
 whole docstring for one odd item. Types are skipped, because the annotations are more reliable.
 """
@@ -40,7 +41,6 @@ _NAME = r"[`*\\]{0,4}[^\W\d]\w*[`*]{0,2}"
 _ITEM = re.compile(
     rf"(?:[-*•] +)?(?P<names>{_NAME}(?: *, *{_NAME})*)(?: *\(.*?\))? *:(?!//)(?P<text>.*)"
 )
-_NUMPY_ITEM = re.compile(r"(?P<text>(?P<names>\S.*?)(?: *:.*)?)$")
 _TYPED = re.compile(r"[\w.]+(?:\[.*\])?(?: *\| *[\w.]+(?:\[.*\])?)* *:\s+")
 
 
@@ -128,12 +128,12 @@ def _read(match: re.Match[str], body: str) -> list[tuple[str, str]] | None:
     return [(_OUTCOME, inspect.cleandoc(body[typed.end() :]) if typed else body)]
 
 
-def _read_items(body: str, pattern: re.Pattern[str] = _ITEM) -> list[tuple[str, str]]:
+def _read_items(body: str) -> list[tuple[str, str]]:
     items: list[tuple[str, list[str]]] = []
     depth = 0
     for line in body.split("\n"):
         bare = line.lstrip(" ")
-        item = pattern.match(bare)
+        item = _ITEM.match(bare)
         if item and (not items or len(line) - len(bare) <= depth):
             depth = len(line) - len(bare)
             items.append((item["names"], [item["text"]]))
@@ -142,11 +142,16 @@ def _read_items(body: str, pattern: re.Pattern[str] = _ITEM) -> list[tuple[str, 
     return [(names, inspect.cleandoc("\n".join(lines))) for names, lines in items]
 
 
-def _read_numpy(title: str, body: str) -> list[tuple[str, str]]:
-    items = _read_items(inspect.cleandoc(body), _NUMPY_ITEM)
-    parts = [(names, *text.partition("\n")[::2]) for names, text in items]
+def _read_numpy(title: str, body: str) -> list[tuple[str, str]] | None:
+    from docstring_parser.numpydoc import ParamSection, ReturnsSection
+
+    section: Any = ReturnsSection if title in _RETURNS else ParamSection
+    try:
+        items = list(section(title, title).parse(inspect.cleandoc(body)))
+    except Exception:  # docstring-parser may raise anything, such as IndexError.
+        return None
     if title not in _RETURNS:
-        return [(names, text.strip()) for names, _, text in parts]
+        return [(item.arg_name or "", item.description or "") for item in items]
     # The first line should hold the type, but many authors write their sentence there.
-    firsts = ((line.partition(":")[2].strip() or line, text) for _, line, text in parts)
-    return [(_OUTCOME, text.strip() or (first if " " in first else "")) for first, text in firsts]
+    firsts = ((item.description, item.type_name or "") for item in items)
+    return [(_OUTCOME, text or (first if " " in first else "")) for text, first in firsts]
