@@ -31,6 +31,7 @@ class ChatChunks:
         self._ids: dict[Any, str] = {}
         self._foreign: set[Any] = set()
         self._last: Any = None
+        self._reason: Any = None
 
     def read(self, chunk: Any, reply: Reply) -> None:
         """Read one chunk."""
@@ -56,8 +57,10 @@ class ChatChunks:
         for entry in get(delta, "tool_calls", "toolCalls") or ():
             self._call(entry, reply)
         reason = get(choice, "finish_reason", "finishReason")
-        if reason is not None:
+        # Some servers send "" until the end. OpenRouter may send the reason twice.
+        if reason and reason != self._reason:
             reply.end(reason, complete=reason in _COMPLETE)
+            self._reason = reason
 
     def _call(self, entry: Any, reply: Reply) -> None:
         id = get(entry, "id") or ""
@@ -74,6 +77,8 @@ class ChatChunks:
             return
         name, arguments = get(function, "name"), get(function, "arguments")
         found = reply.find(key)
+        if found is not None and _is_repeated(found, name, id, arguments):
+            return
         if found is None or _is_another(found, name, id, arguments):
             if not name:
                 raise ValueError("arguments came for a call that did not start in this stream")
@@ -87,7 +92,14 @@ class ChatChunks:
 
 
 def _has_delta(choice: Any) -> bool:
-    return get(choice, "delta") is not None
+    # Azure's asynchronous content filter sends its own results in choices without a delta.
+    return get(choice, "delta", "content_filter_offsets") is not None
+
+
+def _is_repeated(found: Written, name: Any, id: str, arguments: Any) -> bool:
+    """Whether an entry has a whole call for the second time. It must not run twice."""
+    same = bool(id) and (id, name) == (found.id, found.name)
+    return same and found.brackets.closed and bool(arguments) and arguments == found.text
 
 
 def _is_another(found: Written, name: Any, id: str, arguments: Any) -> bool:
