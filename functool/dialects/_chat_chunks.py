@@ -31,7 +31,7 @@ class ChatChunks:
         self._ids: dict[Any, str] = {}
         self._foreign: set[Any] = set()
         self._last: Any = None
-        self._reason: Any = None
+        self._nameless: dict[Any, str] = {}
 
     def read(self, chunk: Any, reply: Reply) -> None:
         """Read one chunk."""
@@ -57,10 +57,10 @@ class ChatChunks:
         for entry in get(delta, "tool_calls", "toolCalls") or ():
             self._call(entry, reply)
         reason = get(choice, "finish_reason", "finishReason")
-        # Some servers send "" until the end. OpenRouter may send the reason twice.
-        if reason and reason != self._reason:
+        if reason:  # Some servers send "" until the end.
+            for key in [*self._nameless]:
+                self._start(key, "", reply)
             reply.end(reason, complete=reason in _COMPLETE)
-            self._reason = reason
 
     def _call(self, entry: Any, reply: Reply) -> None:
         id = get(entry, "id") or ""
@@ -80,15 +80,24 @@ class ChatChunks:
         if found is not None and _is_repeated(found, name, id, arguments):
             return
         if found is None or _is_another(found, name, id, arguments):
+            if not name and (id or key in self._nameless):  # Some servers send the name later.
+                self._nameless[key] = self._nameless.get(key, "") + (arguments or "")
+                return
             if not name:
                 raise ValueError("arguments came for a call that did not start in this stream")
-            found = reply.start(key, name, self._ids[key])
+            found = self._start(key, name, reply)
         elif name and name != found.name:
             raise mixed_streams("a call changed its name")
         if isinstance(arguments, (str, type(None))):
             reply.add(found, arguments)
         else:  # Mistral's SDK may have read them already.
             reply.finish(found, arguments)
+
+    def _start(self, key: Any, name: str, reply: Reply) -> Written:
+        """Begin a call, with the arguments that came before its name."""
+        call = reply.start(key, name, self._ids[key])
+        reply.add(call, self._nameless.pop(key, None))
+        return call
 
 
 def _has_delta(choice: Any) -> bool:

@@ -313,6 +313,43 @@ def test_a_whole_call_that_is_repeated_runs_once():
     ]
 
 
+@pytest.mark.parametrize("empty", [{}, {"name": ""}, {"name": None}])
+def test_a_name_that_comes_later(empty):
+    """A call may begin with its id, and some of its text; one that never gets a name is answered as unknown."""
+    first = {"index": 0, "id": "c0", "function": {"arguments": "{", **empty}}
+    reader = openai_chat.StreamReader([FunctionTool(lambda: "pong", name="ping")])
+    assert reader.feed(chunk(first)) == []
+    named = {"index": 0, "id": "c0", "function": {"name": "ping", "arguments": ""}}
+    for one in (chunk(named), chunk(more(0, "}")), chunk({**first, "index": 1, "id": "c1"}), END):
+        reader.feed(one)
+    answers = asyncio.run(reader.run())
+
+    assert [(call.id, call.arguments) for call in reader.calls()] == [("c0", "{}"), ("c1", "{")]
+    assert (answers[0].text, answers[1].error.type) == ("pong", "UnknownToolError")
+
+
+ENDS: dict[str, Any] = {
+    "openai_chat": {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+    "anthropic": {"type": "message_stop"},
+    "bedrock": {"messageStop": {"stopReason": "tool_use"}},
+    "gemini": {"candidates": [{"finishReason": "STOP"}]},
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_an_end_that_comes_twice_is_read_once(name):
+    """Some servers send the end once more, with the usage; more text after it is an error."""
+    dialect, recorded = READERS[name]
+    reader = dialect.StreamReader()
+    for one in recorded():
+        reader.feed(one)
+
+    assert reader.feed(ENDS[name]) == []
+    with pytest.raises(ValueError, match="ended|mixed"):
+        for one in recorded():
+            reader.feed(one)
+
+
 def test_gemini_streams_arguments_in_pieces():
     """Pieces under JSON Paths become one call, whose text is told when it is complete."""
     pieces = [
