@@ -319,12 +319,6 @@ def metadata_of(result: ToolResult) -> Mapping[str, Any]:
     return result.metadata if isinstance(result.metadata, Mapping) else {}
 
 
-def noted_guardrails(result: ToolResult) -> list[Any]:
-    """Return the list of guardrail actions from a result's metadata, in order."""
-    noted = metadata_of(result).get("guardrails")
-    return noted if isinstance(noted, list) else []
-
-
 def render(value: Any) -> list[Content]:
     """Return `value` as content for a model, by the rules of `ToolResult.of`."""
     if isinstance(value, str):

@@ -88,6 +88,10 @@ class Context(Generic[Deps]):
     `deps` holds the host's own objects, `thread` the conversation, and `metadata` anything else
     that the host wants to pass along. `state` is a dict that lives as long as the context. Inside a
     call, `call` is the call that is being run, and `schema` is the schema of its tool.
+
+    `notes` is a dict for guardrails and layers, which lives until the call ends. A call inside this
+    call has its own. The entries of `notes["metadata"]` are copied into `result.metadata`, whoever
+    creates the result. A layer that raises needs this, because it has no result to write into.
     """
 
     # These belong to one call. They are set only in the view of that call.
@@ -98,8 +102,6 @@ class Context(Generic[Deps]):
     _decided: _Answers = {}  # The decisions that this call has used. Replaced, never modified.
     # From a wrapper's call to the call of its inner tool: decisions. That call empties the list.
     _handed: list[_Answers] | None = None
-    noted: dict[str, Any] | None = None
-    """The notes of this call, or None if nobody has used `notes` yet."""
 
     def __init__(
         self,
@@ -116,6 +118,7 @@ class Context(Generic[Deps]):
         self.approver = approver
         self.metadata: Mapping[str, Any] = {} if metadata is None else metadata
         self.state: dict[str, Any] = {}
+        self.notes: dict[str, Any] = {}
         # All views of a context share these objects.
         self._listeners: list[tuple[Listener, bool]] = []
         self._answers: _Answers = _Expiring()
@@ -146,7 +149,7 @@ class Context(Generic[Deps]):
                 hint = hint_at(name, [known for known in vars(self) if known[0] != "_"])
                 raise TypeError(f"{kind.__name__} has no attribute {name!r} to replace; {hint}")
         if "call" in changes:  # Each call has its own notes.
-            changes["noted"] = None
+            changes["notes"] = {}
         view = object.__new__(kind)
         view.__dict__.update(self.__dict__, **changes)
         return view
@@ -177,7 +180,7 @@ class Context(Generic[Deps]):
         view = object.__new__(type(self))
         own = view.__dict__ = self.__dict__.copy()
         own["call"], own["schema"] = call, schema
-        own["_mailbox"], own["noted"], own["inner_sources"] = mailbox, None, []
+        own["_mailbox"], own["notes"], own["inner_sources"] = mailbox, {}, []
         own["_decided"] = self._handed.pop() if self._handed else {}
         own["_handed"] = None
         return view
@@ -192,18 +195,6 @@ class Context(Generic[Deps]):
         return self.view(_handed=[self._decided if at_once else once]) if once else self
 
     @property
-    def notes(self) -> dict[str, Any]:
-        """A dict for guardrails and layers, which lives until this call ends.
-
-        A call inside this call has its own notes. The entries of `notes["metadata"]` are copied
-        into `result.metadata`, whoever creates the result. A layer that raises needs this, because
-        it has no result to write into.
-        """
-        if self.noted is None:
-            self.noted = {}
-        return self.noted
-
-    @property
     def decision(self) -> Mapping[str, Any] | None:
         """The decision of a person or a grant about this call, as JSON; None without one.
 
@@ -211,7 +202,7 @@ class Context(Generic[Deps]):
         the edited arguments, or None if they were not edited. `grant` is the id of the grant that
         answered, or None.
         """
-        return None if self.noted is None else self.noted.get("decision")
+        return self.notes.get("decision")
 
     def add_sources(self, names: Iterable[str]) -> None:
         """Label the result of this call with untrusted tools, whoever creates the result.

@@ -14,8 +14,6 @@ from typing_extensions import TypeVar, Unpack
 
 from functool.binding.door import Binder, LateBinder
 from functool.binding.functions import FunctionBinder
-from functool.binding.watch import Watch, watching
-from functool.binding.watched_shapes import CoreShapes
 from functool.call import ToolCall, ToolResult, ToolSchema, success, with_arguments
 from functool.context import Context
 from functool.errors import DefinitionError
@@ -129,7 +127,7 @@ class FunctionTool(Tool, Generic[P, R]):
             sync = run_kind(inner) == "function"
             own = checked_executor(executor)
             self._executor: Executor | None = own or (in_thread if sync else None)
-            self._parts: FunctionSchema | None = None
+            self._parts: Any = None  # A `FunctionSchema`, once every annotation is resolved.
             self._makers: list[tuple[str, Callable[[], Any]]] = []
             self._direct_body: Any = None
             # If a subclass overrides `run`, `_start_body` has to call it.
@@ -183,17 +181,11 @@ class FunctionTool(Tool, Generic[P, R]):
             raise located(error, self.func) from error.__cause__
 
     @property
-    def _signature(self) -> FunctionSchema:
-        if self._parts is None:
-            self._resolve_late()
-        assert self._parts is not None
-        return self._parts
-
-    @property
     def schema(self) -> ToolSchema:
         """Everything that a model learns about the tool; built on first use."""
         if self._published is None:
-            self._published = self._publish(self._signature)[0]
+            self._resolve_late()
+            self._published = self._publish(self._parts)[0]
         return self._published
 
     def _publish(self, parts: FunctionSchema) -> tuple[ToolSchema, Codec | None]:
@@ -268,18 +260,13 @@ class FunctionTool(Tool, Generic[P, R]):
         # pickle refuses the tool if another object has this name.
         return str(getattr(self, "__qualname__", self._name))
 
-    def watch(self) -> Watch:
-        """Return a `Watch`, which checks the arguments of a call while a model writes them."""
-        parts, strict = self._signature, self.strict
-        return watching(self._binder, lambda: CoreShapes(parts, strict), self.max_argument_bytes)
-
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Call the function with the call's arguments.
 
         `invoke` does not need this method. It serves a subclass that calls `super().run(...)`.
         """
         sent: Any = self.sent_form(call.arguments)
-        trip = Trip(self, self._binder, with_arguments(call, sent), context)
+        trip = Trip(self, self._binder, with_arguments(call, sent), call.id, context, [])
         trip.values = self._binder.values(sent)
         try:
             return await self._result_of(await self._call_function(trip), trip)
@@ -301,7 +288,7 @@ class FunctionTool(Tool, Generic[P, R]):
 
     async def _call_function(self, trip: Trip) -> Any:
         """Call the function with defaults, injected values and an executor."""
-        values, parts = dict(trip.values), self._signature
+        values, parts = dict(trip.values), self._parts
         for name, maker in self._makers:
             if name not in values:
                 values[name] = maker()

@@ -26,8 +26,7 @@ from typing_extensions import Unpack
 from functool.binding.door import Binder, Bound
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import Arguments
-from functool.binding.watch import Watch, watching
-from functool.binding.watched_shapes import JsonShapes
+from functool.binding.watch import Watch
 from functool.call import (
     DATA,
     ToolCall,
@@ -240,8 +239,7 @@ class Tool(ABC):
         Its `feed(text)` takes the next piece of the text. It returns an `ArgumentError` as soon as
         no further text can make the arguments valid. It never refuses valid arguments.
         """
-        plain, strict = self.schema.plain, self.strict
-        return watching(self._binder, lambda: JsonShapes(plain, strict), self.max_argument_bytes)
+        return Watch(self._binder.shapes, self._binder.values, self.max_argument_bytes)
 
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Rename canonical arguments to the names that a model sends, such as aliases.
@@ -294,7 +292,7 @@ class Tool(ABC):
         if context is not None and not isinstance(context, Context):
             raise wrong_context(context)
         try:
-            trip = Trip(self, self._binder, call, context)
+            trip = Trip(self, self._binder, call, call.id, context, [])
         except AttributeError:
             raise wrong_call(call) from None
         try:
@@ -335,7 +333,7 @@ class Tool(ABC):
                 result = self._checked(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:
             result = await self._answer(failure_or_raise(error), trip)
-        if trip.made_view is not None and trip.made_view.noted:
+        if trip.made_view is not None and trip.made_view.notes:
             result = with_edit_note(result, trip.made_view)
         if self.output_guardrails:
             try:

@@ -94,8 +94,9 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
         )
         body.__wrapped__ = cls.run  # Definition errors name its file and line.
         body.__doc__, body.__module__ = cls.__doc__, cls.__module__
-        body.__qualname__ = f"{cls.__qualname__}.run"
-        options.setdefault("name", cls.tool_name())
+        body.__name__, body.__qualname__ = cls.tool_name(), f"{cls.__qualname__}.run"
+        if body.__name__ != snake_case(cls.__name__):  # The author has chosen it.
+            options.setdefault("name", body.__name__)
         return FunctionTool(body, **options)
 
     @classmethod
@@ -159,10 +160,11 @@ def _tool_of(model: type[ToolModel]) -> Tool:
 @lru_cache(maxsize=256)
 def _validator(model: type[ToolModel]) -> Callable[..., ToolModel]:
     """Return a function that validates JSON as the published schema of a model says."""
-    validate, fields = compiled(core_of(model, model.__name__)), model.model_fields
+    core, fields = core_of(model, model.__name__), model.model_fields
     names: Any = _tool_of(model).sent_form({name: name for name in fields})
     # An alias that is the name of another field would fill both. Classes inside may need names.
     is_shared = any(wire != name and wire in fields for wire, name in names.items())
+    validate = compiled(core, bools=False)
     return partial(validate, by_alias=True, by_name=not is_shared)
 
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 from functool.approval import json_copy, same_json
-from functool.binding.door import Binder, Bound
-from functool.binding.json_text import Arguments
+from functool.binding.door import Binder
 from functool.call import (
     ToolCall,
     ToolResult,
-    ToolSchema,
     changed,
     fingerprint,
     metadata_of,
-    noted_guardrails,
     with_arguments,
 )
 from functool.context import Context
@@ -38,24 +36,7 @@ from functool.guardrails.asking import (
 _UNBOUND: Any = object()
 
 
-class TripTool(Protocol):
-    """The part of a tool that a trip uses. A protocol, as `tool.py` imports this file."""
-
-    @property
-    def name(self) -> str:
-        """The name that a model calls."""
-        ...
-
-    @property
-    def schema(self) -> ToolSchema:
-        """Everything that a model learns about the tool."""
-        ...
-
-    def bind(self, arguments: Arguments) -> Bound:
-        """Decode and validate arguments as `invoke` does."""
-        ...
-
-
+@dataclass(slots=True, eq=False)
 class Trip:
     """The state of one call.
 
@@ -65,34 +46,17 @@ class Trip:
     needed it.
     """
 
-    __slots__ = (
-        "_call",
-        "_context",
-        "binder",
-        "id",
-        "inner",
-        "labels",
-        "made_view",
-        "record",
-        "sent",
-        "tool",
-        "values",
-    )
-
-    def __init__(
-        self, tool: TripTool, binder: Binder, call: ToolCall, context: Context[Any] | None
-    ) -> None:
-        self.tool: TripTool = tool
-        self.binder: Binder = binder
-        self.sent: ToolCall = call
-        self.id: str = call.id
-        self.values: Any = _UNBOUND
-        self.record: list[dict[str, str]] = []
-        self.labels: Any = ()  # A wrapper has a list, to which the call of its inner tool adds.
-        self.inner: dict[str, Any] = {}  # Empty, or `{"decision": ...}`.
-        self._context = context
-        self._call: ToolCall | None = None
-        self.made_view: Context[Any] | None = None
+    tool: Any  # A `Tool`: its file imports this one.
+    binder: Binder
+    sent: ToolCall
+    id: str
+    _context: Context[Any] | None
+    record: list[dict[str, str]]  # Empty at first. A factory of the default would take longer.
+    values: Any = _UNBOUND
+    labels: Any = ()  # A wrapper has a list, to which the call of its inner tool adds.
+    inner: dict[str, Any] | None = None
+    made_view: Context[Any] | None = None
+    _call: ToolCall | None = None
 
     @property
     def call(self) -> ToolCall:
@@ -177,7 +141,7 @@ class Trip:
                     view.notes["edited"] = json_copy(cast(Any, call.arguments))
             elif fingerprint(call.arguments) != seen:
                 refuse_changed(guardrail, record)
-            if view.noted is not None and view.decision is not decision:
+            if view.notes and view.decision is not decision:
                 decision, approved = view.decision, json_copy(cast(Any, call.arguments))
         if decision is not None and not same_json(call.arguments, approved):
             refuse_changed(changer, record, AFTER_APPROVAL)
@@ -202,9 +166,11 @@ class Trip:
 
         That is the guardrail actions, a person's decision, and the labels.
         """
-        self.record += noted_guardrails(result)
-        if isinstance(decision := metadata_of(result).get("decision"), dict):
-            self.inner = {"decision": decision}
+        metadata = metadata_of(result)
+        if isinstance(noted := metadata.get("guardrails"), list):
+            self.record += noted
+        if isinstance(decision := metadata.get("decision"), dict):
+            self.inner = decision
         self.label(result)
 
     def label(self, result: ToolResult) -> None:
@@ -234,7 +200,7 @@ class Trip:
         if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
             self.label(result)
         if view is not None:
-            notes = view.noted
+            notes = view.notes
             if view.inner_sources:
                 self.labels += tuple(view.inner_sources)
         if sources.wanted_results and outer is not None and not (untrusted or self.labels):
@@ -245,8 +211,9 @@ class Trip:
             outer.notes[sources.SHOWS_OTHERS] = True
         has_any = untrusted or notes or self.record or self.labels or self.sent.metadata
         new = self._call_metadata(untrusted) if has_any else {}
-        if new or self.inner:
-            metadata = {**self.inner, **metadata_of(result), **new}
+        if new or self.inner is not None:
+            own = {"decision": self.inner} if self.inner is not None else {}
+            metadata = {**own, **metadata_of(result), **new}
             return changed(result, call_id=self.id, metadata=metadata)
         return result if result.call_id == self.id else changed(result, call_id=self.id)
 
@@ -255,13 +222,13 @@ class Trip:
 
         Its labels are also added to those of the calls and agents around it.
         """
-        notes = (self.made_view and self.made_view.noted) or {}
+        notes = self.made_view.notes if self.made_view else {}
         given = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
         metadata: dict[str, Any] = {**notes.get("metadata", {})}
         if self.record:
             metadata["guardrails"] = [*self.record]
         own = (self.tool.name,) if untrusted else ()
-        if names := dict.fromkeys(map(str, (*own, *_labels_of(given), *self.labels))):
+        if names := dict.fromkeys(map(str, (*own, *sources.labels_of(self.sent), *self.labels))):
             metadata["sources"] = [*names]
             # This call may have been made inside another call, or by an agent.
             for outer in (getattr(self._context, "inner_sources", None), *sources.agents.get()):
@@ -270,10 +237,3 @@ class Trip:
         if decision := notes.get("decision") or given.get("decision"):
             metadata["decision"] = decision
         return metadata
-
-
-def _labels_of(metadata: Mapping[str, Any]) -> list[Any]:
-    """Return the untrusted tools that the arguments of a call came from."""
-    labels = metadata.get("sources")
-    groups = labels.values() if isinstance(labels, Mapping) else ()
-    return [name for group in groups if isinstance(group, (list, tuple)) for name in group]

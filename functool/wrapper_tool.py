@@ -90,9 +90,7 @@ class WrapperTool(Tool):
         they are complete. A subclass that does not change them can override this method with
         `return self.tool.watch()`.
         """
-        if type(self).run is WrapperTool.run:
-            return self.tool.watch()
-        return Watch(None, self.tool.bind, None)
+        return self.tool.watch() if type(self).run is WrapperTool.run else super().watch()
 
     def _all_output_guardrails(self) -> list[OutputGuardrail]:
         return [*self.tool._all_output_guardrails(), *self.output_guardrails]
@@ -106,7 +104,7 @@ class WrapperTool(Tool):
         own = type(self).run is not WrapperTool.run  # It may drop the labels of the inner result.
         context = trip.context
         if wanted_results:  # The inner call writes into these notes what `remember` has to know.
-            context = trip.view.view(noted=trip.view.notes)
+            context = trip.view
         context = context.view(inner_sources=labels) if own else context
         handed = context.handing_over(at_once=not own)
         return self._checked(await self.run(trip.sent, handed), "run")

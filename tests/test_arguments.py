@@ -1,6 +1,5 @@
 """The front door: what comes in, what is refused, and in which words."""
 
-import cmath
 import collections
 import dataclasses
 import datetime
@@ -50,7 +49,7 @@ from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
 from functool.errors import MAX_COMPARED, MAX_PROBLEMS
-from functool.schema import admits, json_schema, readings, shapes
+from functool.schema import json_schema, readings, shapes
 from tests.schemas import (
     BOOL,
     INT,
@@ -1491,7 +1490,7 @@ def test_a_bool_for_a_number_hides_no_other_problem():
         return a + b
 
     assert call(take, {"a": "x", "b": True}).text == (
-        "Invalid arguments. b: expected an integer, not a boolean; a: expected an integer"
+        "Invalid arguments. a: expected an integer; b: expected an integer, not a boolean"
     )
 
 
@@ -1629,10 +1628,10 @@ def test_no_float_inside_of_a_class_becomes_infinite(text):
         (Reading, {"at": 1, "by_level": {text: "x"}}),
         (Level, {"height": text}),
         (list[Level], [{"height": text}]),
+        (Loose, {"at": text}),
     ):
         with pytest.raises(ArgumentError):
             tool_of(kind)[0].bind({"x": sent})
-    assert not math.isfinite(tool_of(Loose)[0].bind({"x": {"at": text}}).values["x"].at)
 
 
 class Wave(BaseModel):
@@ -1647,21 +1646,21 @@ class LooseWave(Wave, allow_inf_nan=True):
 @pytest.mark.parametrize("text", ["nan", "1+infj", "1e999", "-Infinityj"])
 def test_no_complex_number_becomes_infinite(text):
     """Neither part of a complex number is NaN or infinite, wherever it stands."""
-    for kind, sent in ((complex, text), (list[complex], [text]), (Wave, {"z": text})):
+    waves = ((kind, {"z": text}) for kind in (Wave, LooseWave))
+    for kind, sent in ((complex, text), (list[complex], [text]), *waves):
         assert "expected a finite number" in str(refusal(kind, sent))
     assert send(list[complex], {"x": ["1+2j", 3]}) == [1 + 2j, 3]
-    assert not cmath.isfinite(send(LooseWave, {"x": {"z": text}}).z)
 
 
 @pytest.mark.parametrize("text", ["NaN", '{"a": [1, Infinity]}', '[[{"": -1e999}]]'])
 def test_no_number_in_a_text_of_json_becomes_infinite(text):
     """The JSON of a `Json` parameter follows the rules of the arguments, at every depth."""
-    for kind, sent in ((Json, text), (Json[Any], text), (Wave, {"data": text})):
+    waves = ((kind, {"data": text}) for kind in (Wave, LooseWave))
+    for kind, sent in ((Json, text), (Json[Any], text), *waves):
         assert "expected a finite number" in str(refusal(kind, sent))
     assert send(Json, {"x": '{"a": [1.5, "NaN", null]}'}) == {"a": [1.5, "NaN", None]}
     assert "JSON" in str(refusal(Json, "[1,"))
     assert "JSON" in str(refusal(Json, 5))
-    assert send(LooseWave, {"x": {"data": text}}).data is not None
 
 
 def test_a_model_cannot_set_the_keyword_of_a_partial():
@@ -1970,26 +1969,6 @@ def test_patterns_in_a_recursive_union_and_in_a_model_are_counted():
         assert "patterns of at most 1,000" in call(tool, {"x": wrap("a" * 1_001)}).text
 
 
-def test_many_objects_of_one_type_are_looked_at_with_few_schemas(monkeypatch):
-    """A reference is followed once, not once for each object, where booleans are looked for."""
-    followed = []
-
-    def resolved(root, schema):
-        followed.append(schema)
-        return json_schema.resolved(root, schema)
-
-    monkeypatch.setattr(admits, "resolved", resolved)
-    tool, _ = tool_of(list[Untagged])
-    for leaf in (1, True):
-        counts = []
-        for length in (100, 1_000):
-            followed.clear()
-            call(tool, {"x": [{"left": leaf}] * length})
-            counts.append(len(followed))
-        assert counts[1] <= counts[0]
-    assert "x[0].left" in refusal(list[Untagged], [{"left": True}] * 1_000).problems[0]["path"]
-
-
 def test_thousands_of_problems_are_counted_only():
     """pydantic would make a dict of each, and a megabyte of text may have a million."""
     error = send(Point, {"x": {"x": 1, **{f"n{i}": "no" for i in range(20_001)}}})
@@ -2066,9 +2045,9 @@ def test_a_recursive_type_is_compiled_once_until_a_call_is_refused(monkeypatch):
 
     made, compiled = [], functions.compiled
 
-    def recorded(*args, brief):
+    def recorded(*args, brief, bools):
         made.append(brief)
-        return compiled(*args, brief=brief)
+        return compiled(*args, brief=brief, bools=bools)
 
     monkeypatch.setattr(functions, "compiled", recorded)
     tool = FunctionTool(take)

@@ -52,7 +52,7 @@ from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool,
 from functool.schema import hashes
 from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.hints import Unresolved
-from functool.schema.json_schema import Names
+from functool.schema.json_schema import Names, resolved
 from functool.schema.plain import PlainJsonSchema
 from functool.schema.rewrite import rewritten
 from functool.schema.signature import describe, returned_schema
@@ -153,6 +153,12 @@ def test_recursive_types():
     assert schema["$defs"]["Tree"]["properties"]["children"]["items"] == ref("Tree")
 
 
+def rest_of(func):
+    """The schema of the values of `**kwargs`, where its reference leads."""
+    schema = schema_of(func)
+    return resolved(schema, schema["additionalProperties"])
+
+
 def test_rest_arguments():
     """`**kwargs: T` is flat in the plain form; untyped it takes anything."""
 
@@ -162,7 +168,7 @@ def test_rest_arguments():
 
     def untyped(**rest): ...
 
-    inner = schema_of(typed)["additionalProperties"]["properties"]
+    inner = rest_of(typed)["properties"]
     assert inner == {"n": {**INT, "default": 3, "description": "N."}}
     assert schema_of(trees)["additionalProperties"] == ref("Tree")
     assert "Tree" in schema_of(trees)["$defs"]
@@ -182,7 +188,7 @@ def test_rest_arguments_of_an_alias_are_those_of_its_model(alias, field):
 
     def go(**rest: alias): ...
 
-    assert field in schema_of(go)["additionalProperties"]["properties"]
+    assert field in rest_of(go)["properties"]
     assert run(FunctionTool(go), some={field: True}).text.startswith("Invalid arguments.")
 
 
@@ -197,7 +203,7 @@ def test_rest_arguments_of_a_name_that_a_parameter_has_too():
     named = schema["properties"]["size"]["$ref"].rpartition("/")[2]
 
     assert list(schema["$defs"][named]["properties"]) == ["a"]
-    assert list(schema["additionalProperties"]["properties"]) == ["b"]
+    assert list(rest_of(go)["properties"]) == ["b"]
 
 
 def test_unpacked_types_are_read_as_they_stand():
@@ -486,16 +492,16 @@ def test_kinds_of(schema, kinds):
     assert kinds_of({"$defs": {"A": schema}}) == kinds
 
 
-def test_the_definitions_that_hold_themselves():
-    """A definition that leads back to itself, straight or round a corner, if the schema uses it."""
+def test_a_schema_is_recursive_if_a_definition_that_it_uses_leads_back_to_itself():
+    """Straight or round a corner; a definition that only stands there does not count."""
 
-    def cycles(**links):
+    def is_recursive(**links):
         defs = {name: {"items": {"$ref": f"#/$defs/{to}"}} for name, to in links.items()}
-        return sorted(Names({"$ref": "#/$defs/A", "$defs": defs}).cycles)
+        return Names({"$ref": "#/$defs/A", "$defs": defs}).is_recursive
 
-    assert cycles(A="A") == ["A"] and cycles(A="B", B="C", C="A") == ["A", "B", "C"]
-    assert cycles(A="B", B="C") == [] and cycles(A="B", C="C") == []
-    assert Names({"items": {"$ref": "#"}}).cycles == ["#"]
+    assert is_recursive(A="A") and is_recursive(A="B", B="C", C="A")
+    assert not is_recursive(A="B", B="C") and not is_recursive(A="B", C="C")
+    assert Names({"items": {"$ref": "#"}}).is_recursive
 
 
 def test_models_defined_later_resolve_later():
@@ -960,6 +966,11 @@ class Cat(BaseModel):
     lives: int
 
 
+class Fish(BaseModel):
+    fins: int
+    size: float
+
+
 class Dog(BaseModel):
     kind: Literal["dog"]
     lives: str = "1"
@@ -969,8 +980,10 @@ class Dog(BaseModel):
     ("kind", "sent", "said"),
     [
         (Cat | Dog, {"kind": "cat", "lives": True}, "a.lives: expected an integer, not a boolean"),
-        (IPv4Address | None, True, "a: expected a valid ipv4, not a boolean"),
-        (Cat | dict[str, float], {"b": "NaN"}, "a.b: expected a finite number"),
+        (IPv4Address | None, True, "a: expected a string, not a boolean"),
+        (Cat | dict[str, float], {"b": "NaN"}, "a finite number"),
+        (Fish | dict[str, bool], {"fins": True, "size": "5"}, "a.fins: expected an integer, not a"),
+        (list[int] | set[bool], [2, False], "a[1]: expected an integer, not a boolean"),
         (float | str, "NaN", "0"),
         (float | list[bool], [True], "0"),
         (Cat | Any, {"kind": "cat", "lives": [True]}, "0"),
@@ -1402,20 +1415,6 @@ def test_pydantic_honours_a_rewritten_model():
     SchemaValidator(core).validate_python(sent)
     with pytest.raises(ValidationError, match="extra_forbidden"):
         SchemaValidator(core, _use_prebuilt=False).validate_python(sent)
-
-
-def test_very_many_recursive_definitions_are_found():
-    """What only leads into a ring is not recursive; names stay different from each other."""
-    chain = {f"a{i}": {"$ref": f"#/$defs/a{i + 1}"} for i in range(1_200)}
-    ring = {**chain, "a1200": {"$ref": "#/$defs/a1"}}
-    straight = {**chain, "a1200": {"type": "string"}}
-
-    assert len(Names({"$ref": "#/$defs/a0", "$defs": ring}).cycles) == 1_200
-    assert Names({"$ref": "#/$defs/a0", "$defs": straight}).cycles == []
-    parts = {"$defs": {f"a{i}": {"x": {}} for i in range(4)} | {"x_2": {}}}
-    names = Names(parts)
-    refs = ["#/$defs/x_2", *(f"#/$defs/a{i}/x" for i in range(4))]
-    assert [names.of(ref) for ref in refs] == ["x_2", "x", "x_3", "x_4", "x_5"]
 
 
 class Plus(BaseModel):
@@ -1881,3 +1880,11 @@ def test_a_name_that_is_not_published_is_none_that_a_model_can_set():
     schema = FunctionTool(union).schema
     assert schema.plain["properties"]["b"]["type"] == "string"
     assert list(schema.output["properties"]) == ["a"]
+
+
+def test_the_names_of_definitions_differ():
+    """Definitions that would share a name are numbered, beside one that looks so already."""
+    names = Names({"$defs": {f"a{i}": {"x": {}} for i in range(4)} | {"x_2": {}}})
+    refs = ["#/$defs/x_2", *(f"#/$defs/a{i}/x" for i in range(4))]
+
+    assert [names.of(ref) for ref in refs] == ["x_2", "x", "x_3", "x_4", "x_5"]

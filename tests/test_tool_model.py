@@ -4,16 +4,26 @@ import asyncio
 import inspect
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Literal
+from typing import ClassVar, Generic, Literal, TypeVar
 
 import pytest
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from functool import Context, FunctionTool, ToolError, ToolModel, ToolResult, Tripwire
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ToolError,
+    ToolModel,
+    ToolResult,
+    Tripwire,
+)
 from functool.tool_model import Err, Ok
 from tests.schemas import NUM
 from tests.support import call as call_of
 from tests.support import heard
+
+T = TypeVar("T")
 
 
 class Calculator(ToolModel):
@@ -96,6 +106,22 @@ def test_what_needs_no_instance():
     assert schema["properties"]["a"] == {**NUM, "description": "The first number."}
     b = {**NUM, "description": "The second number.", "default": 1.0}
     assert schema["properties"]["b"] == b
+
+
+def test_a_class_whose_name_no_provider_takes_needs_a_name():
+    """The class `Box[int]` is called that, so the tool gets a name from its author."""
+
+    class Box(ToolModel, Generic[T]):
+        """Keep a thing."""
+
+        thing: T
+
+        def run(self):
+            return self.thing
+
+    with pytest.raises(DefinitionError, match=r"test_tool_model.py:\d+\): the name 'box\[int\]'"):
+        Box[int].tool()
+    assert Box[int].tool(name="box").name == "box"
 
 
 def test_an_instance_runs_directly():

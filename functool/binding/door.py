@@ -22,6 +22,11 @@ class Bound(NamedTuple):
 class Binder(Protocol):
     """Decodes and validates the arguments of one tool."""
 
+    @property
+    def shapes(self) -> Any:
+        """What fits at each place, for a `Watch`: `Shapes`, or None if nothing is known."""
+        ...
+
     def values(self, arguments: Arguments) -> Any:
         """Return the values for the body.
 
@@ -44,6 +49,8 @@ class PassingBinder:
 
     The inner tool's binder validates them when a hook or a guardrail of the wrapper needs them.
     """
+
+    shapes = None
 
     def __init__(self, inner: Binder, limit: int | None = None) -> None:
         self._inner, self._limit = inner, limit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from functools import cached_property
 from itertools import islice
@@ -13,6 +14,7 @@ from functool.approval import same_json, without_gc
 from functool.binding.engine import bounded_work, validator_of
 from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
 from functool.binding.problems import PAIRS, path_text, repeated_key, unknown_name
+from functool.binding.watched_shapes import JsonShapes
 from functool.errors import ArgumentError
 from functool.schema.admits import Known, only_containers, types_allowed
 from functool.schema.json_schema import UNSET, property_names
@@ -103,6 +105,13 @@ class SchemaBinder:
         bare = {n: v for n, v in sent.items() if n not in known or not same_json(v, known[n])}
         unfit = len(bare) < len(sent) and self._problems(sent) and not self._problems(bare)
         return bare if unfit else arguments
+
+    @cached_property
+    def shapes(self) -> JsonShapes | None:
+        """What fits at each place; None for a stranger's schema that cannot be read so."""
+        with suppress(RecursionError, AttributeError, TypeError):
+            return JsonShapes(self._schema, self._strict)
+        return None
 
     _known = cached_property(lambda self: set(property_names(self._schema)))
 

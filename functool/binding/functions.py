@@ -1,8 +1,8 @@
 """Validate the arguments of a function with pydantic.
 
 The text of the arguments is validated in Rust, first in pydantic's strict mode. Strict mode refuses
-`true` for a number and `"NaN"` for a float. If it refuses the text, the text is decoded, checked in
-Python and validated again in lax mode.
+`true` for a number and `"NaN"` for a float. If it refuses the text, the text is decoded
+and validated again in lax mode, by a validator that takes no bool for a number.
 
 Strict mode accepts some arguments that must be refused: repeated names, deep nesting, numbers that
 overflow. They leave traces in the text that are cheap to find. Only if there is such a trace, the
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
 from itertools import chain
@@ -33,14 +33,15 @@ from functool.binding.json_text import (
     refuse_depth,
     refuse_infinite,
 )
-from functool.binding.problems import path_text, problems_of, unknown_name
+from functool.binding.problems import problems_of, unknown_name
+from functool.binding.watched_shapes import CoreShapes
 from functool.errors import ArgumentError
 from functool.executors import failure_or_raise
-from functool.schema.admits import find_bool_for_number, kinds_of, only_containers, types_allowed
+from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
 from functool.schema.readings import ReadTooOften, bounded
-from functool.schema.rewrite import failing_fast, tuple_fields
+from functool.schema.rewrite import tuple_fields
 from functool.schema.signature import FunctionSchema
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class FunctionBinder:
         self, parts: FunctionSchema, codec: Codec | None = None, limit: int | None = None
     ) -> None:
         self._parts, self._root = parts, parts.root
-        self._limit = limit
+        self._limit, self._strict = limit, codec is not None
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
         self._droppable = [p.wire for p in parts.parameters if p.null_is_default]
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
@@ -94,7 +95,7 @@ class FunctionBinder:
         self._quoted_names = [_quoted(name) for name in names]
         kinds = kinds_of(self._root)
         self._names_differ = bool(self._renamed or self._reserved)
-        self._recursive = "$ref" in kinds and bool(Names(self._root).cycles)
+        self._recursive = "$ref" in kinds and Names(self._root).is_recursive
         # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
         # character has at most four), and it needs no decoding.
         most = 0 if self._decode else LONG
@@ -108,10 +109,11 @@ class FunctionBinder:
         # counting colons finds unknown arguments faster than pydantic's "forbid".
         has_definitions = parts.core["type"] == "definitions"
         self._flat = not (kinds & _NESTING or has_definitions or parts.rest)
+        self._validators: dict[tuple[bool, bool], Any] = {}
         if self._flat and self._decode is None:
-            self._validate = self._validator(ignores_unknown=True)
+            self._validate = self._compiled({**parts.core, "extra_behavior": "ignore"})
         else:  # A recursive type is checked without naming all problems of its unions.
-            self._validate = self._validate_large if self._recursive else self._validate_closed
+            self._validate = self._validator(large=self._recursive)
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name, without defaults."""
@@ -122,9 +124,11 @@ class FunctionBinder:
             if self._decode is not None:
                 text = to_json(self._decode(decoded(text, self._quoted_names))).decode()
             large = len(text) >= LONG
-            return self._validated(text, self._validate_large if large else self._validate)
+            return self._validated(text, self._validator(large=True) if large else self._validate)
 
     def _validated(self, text: str, validate: Any) -> dict[str, Any]:
+        if self._lists_numbers and _has_bool(text):
+            validate = self._validator(large=True, bools=False)
         try:
             values: dict[str, Any] | None = validate(text, strict=True)
         except ValidationError:
@@ -138,8 +142,10 @@ class FunctionBinder:
             counted = self._decode or (self._flat and text.count(":") == len(values))
             if not (counted or self._names_are_valid(text)):
                 values = self._check_again(text)
-            if self._may_overflow or self._lists_numbers:
-                self._refuse_bad_numbers(text)
+            if self._may_nest:
+                refuse_depth(text)
+            if self._may_overflow and not_finite(text):
+                refuse_infinite(decoded(text))
         if self._droppable and "null" in text:
             drop_nulls(values, self._droppable)
         return self._by_parameter(values) if self._names_differ else values
@@ -181,37 +187,25 @@ class FunctionBinder:
         return {wires.get(name, name): value for name, value in kept}
 
     def _check_again(self, text: str) -> dict[str, Any]:
-        """Check the numbers of arguments that strict mode refused, and validate in lax mode.
+        """Validate arguments that strict mode refused in lax mode.
 
         Types that are strict themselves stay strict.
         """
         sent = self._parse_texts(decoded(text))
         text = to_json(sent).decode()
-        odd = self._may_overflow or "true" in text or "false" in text or not_finite(text)
-        problems = number_problems(sent, self._root, self._known) if odd else []
-        values: dict[str, Any] = {}
+        if not_finite(text):
+            refuse_infinite(sent)
         try:
-            validate = self._validate_closed if len(text) < LONG else self._validate_large
-            values = validate(text)
+            validate = self._validator(large=len(text) >= LONG, bools=not _has_bool(text))
+            values: dict[str, Any] = validate(text)
         except ValidationError as error:
-            named = {problem["path"] for problem in problems}
             coded = self._decode is not None
-            others = problems_of(error, sent, self._root, self._known, self._tuples, coded)
-            problems += [problem for problem in others if problem["path"] not in named]
+            problems = problems_of(error, sent, self._root, self._known, self._tuples, coded)
         except Exception as error:
             raise validator_failed(error) from error
-        if problems:
-            raise ArgumentError(problems)
-        return values
-
-    def _refuse_bad_numbers(self, text: str) -> None:
-        """Refuse what strict mode accepts wrongly: `true` for 1, infinite numbers, deep nesting."""
-        bools = self._lists_numbers and ("true" in text or "false" in text)
-        odd = bools or (self._may_overflow and not_finite(text))
-        if self._may_nest:
-            refuse_depth(text)
-        if odd and (problems := number_problems(decoded(text), self._root, self._known)):
-            raise ArgumentError(problems)
+        else:
+            return values
+        raise ArgumentError(problems)
 
     def _names_are_valid(self, text: str) -> bool:
         """Return whether all names are known.
@@ -223,7 +217,7 @@ class FunctionBinder:
             decoded(text)
         if self._flat:
             try:
-                self._validate_closed(text, strict=True)
+                self._validator()(text, strict=True)
             except ValidationError:
                 return False
         return True
@@ -235,7 +229,7 @@ class FunctionBinder:
         """
         texts = [wire for wire in self._containers if isinstance(sent.get(wire), str)]
         with suppress(ValidationError):  # A validator of the author may take the texts themselves.
-            if texts and self._validate_large(to_json(sent).decode(), strict=True):
+            if texts and self._validator(large=True)(to_json(sent).decode(), strict=True):
                 return sent
         for wire in texts:
             sent[wire] = parsed(sent[wire])
@@ -253,22 +247,28 @@ class FunctionBinder:
         return {self._renamed.get(wire, wire): value for wire, value in values.items()}
 
     @_computed_once
-    def _validate_closed(self) -> Any:
-        return self._validator()
+    def shapes(self) -> CoreShapes:
+        """What fits at each place."""
+        return CoreShapes(self._parts, self._strict)
 
-    @_computed_once
-    def _validate_large(self) -> Any:
-        """The validator for long text. It stops at the first problem of each list and dict."""
-        return self._validator(first_only=True)
+    def _validator(self, *, large: bool = False, bools: bool = True) -> Any:
+        """Return a validator. It is compiled when it is first needed.
 
-    def _validator(self, *, first_only: bool = False, ignores_unknown: bool = False) -> Any:
-        core = failing_fast(self._parts.core) if first_only else self._parts.core
-        if ignores_unknown:
-            core = {**core, "extra_behavior": "ignore"}
-        made = compiled(core, brief=first_only)
+        Args:
+            large: For long text: stop at the first problem of each list and dict.
+            bools: Take true and false for listed numbers, and in lax mode for any number. That is
+                faster, and enough for text without them.
+        """
+        made = self._validators.get((large, bools))
+        if made is None:
+            made = self._validators[large, bools] = self._compiled(self._parts.core, large, bools)
+        return made
+
+    def _compiled(self, core: Any, large: bool = False, bools: bool = True) -> Any:
+        made = compiled(core, brief=large, bools=bools)
         if not self._recursive:
             return bounded(made, lambda text: 0) if self._takes_patterns else made
-        if first_only:
+        if large:
             return bounded(made, lambda text: _MANY + len(text) // 2)
         few = bounded(made, lambda text: _FEW)
 
@@ -276,7 +276,7 @@ class FunctionBinder:
             try:
                 return few(text, strict)
             except ReadTooOften:
-                return self._validate_large(text, strict)
+                return self._validator(large=True, bools=bools)(text, strict)
 
         return validate
 
@@ -324,6 +324,10 @@ class FunctionBinder:
         return tuple_fields(self._parts.core)
 
 
+def _has_bool(text: str) -> bool:
+    return "true" in text or "false" in text
+
+
 def validator_failed(error: Exception) -> ArgumentError:
     """Log an exception of an author's validator, and return the error for the model.
 
@@ -336,14 +340,3 @@ def validator_failed(error: Exception) -> ArgumentError:
         return ArgumentError(f"there are too many ways to read the arguments: {reason}")
     logger.error("a validator of a tool failed", exc_info=error)
     return ArgumentError("the arguments could not be checked: a validator of the tool failed")
-
-
-def number_problems(sent: Mapping[str, Any], schema: Any, known: set[str]) -> list[dict[str, Any]]:
-    """Return a problem if a bool, or a text such as "NaN", was sent for a number.
-
-    Raises:
-        ArgumentError: A number is not finite.
-    """
-    refuse_infinite(sent)
-    found = find_bool_for_number(sent, [schema], schema)
-    return [{"path": path_text(found[0], known), "expected": found[1]}] if found else []

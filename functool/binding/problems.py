@@ -14,6 +14,7 @@ from functool.errors import MAX_PROBLEMS, close_names
 from functool.schema.admits import names_at
 from functool.schema.json_schema import property_names
 from functool.schema.readings import LONG_PATTERN, MAX_PATTERN, NO_MEMBER, READ
+from functool.schema.rewrite import BOOL
 from functool.schema.steps import repeats_key
 
 _CHOICE = re.compile(
@@ -28,7 +29,7 @@ PAIRS = ", or a list of objects with `key` and `value`"
 """What is expected besides an object with any names, where the strict form has pairs."""
 _MOST = 1000  # Problems to describe.
 _MOST_READ = 20_000  # pydantic makes a dict of each, and there may be millions.
-_KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
+_KNOWN_ERRORS = {*get_args(core_schema.ErrorType), BOOL} - {"value_error", "assertion_error"}
 _DICT = ("dict_type", "mapping_type")
 _OBJ = "model_type dataclass_type dict_type mapping_type model_attributes_type dataclass_exact_type"
 # What was expected, by pydantic's type of error. For UUIDs and complex numbers, pydantic's own

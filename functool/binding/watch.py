@@ -18,9 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator
-from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 from pydantic_core import from_json
 
@@ -272,15 +270,3 @@ class _Reader:
                 if problem.get("path", "") in (place, unknown):
                     raise ArgumentError([problem]) from None
         raise _FalseAlarm
-
-
-_shapes_of: WeakKeyDictionary[Any, Shapes] = WeakKeyDictionary()
-
-
-def watching(binder: Any, make: Callable[[], Shapes], limit: int | None) -> Watch:
-    """Return a new watch. The shapes of a binder are computed once."""
-    shapes = _shapes_of.get(binder)
-    if shapes is None:
-        with suppress(RecursionError, AttributeError, TypeError):  # A stranger's schema.
-            shapes = _shapes_of[binder] = make()
-    return Watch(shapes, binder.values, limit)

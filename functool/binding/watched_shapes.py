@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from functool.binding.engine import matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
-from functool.schema.rewrite import choices_of, fields_of, no_bool
+from functool.schema.rewrite import choices_of, fields_of
 from functool.schema.shapes import NAMES, TooMuchWork, values_of
 from functool.schema.signature import FunctionSchema
 
@@ -190,8 +190,6 @@ class CoreShapes(Shapes):
         if kind in _INNER:
             return self.of(source[_INNER[kind]])
         match kind:
-            case "function-before" if source["function"]["function"] is no_bool:
-                return self.of(source["schema"])
             case "str":
                 return _text(source)
             case "literal":

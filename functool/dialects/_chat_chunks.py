@@ -31,6 +31,7 @@ class ChatChunks:
         self._ids: dict[Any, str] = {}
         self._foreign: set[Any] = set()
         self._last: Any = None
+        self._nameless: dict[Any, str] = {}
 
     def read(self, chunk: Any, reply: Reply) -> None:
         """Read one chunk."""
@@ -56,7 +57,9 @@ class ChatChunks:
         for entry in get(delta, "tool_calls", "toolCalls") or ():
             self._call(entry, reply)
         reason = get(choice, "finish_reason", "finishReason")
-        if reason is not None:
+        if reason:  # Some servers send "" until the end.
+            for key in [*self._nameless]:
+                self._start(key, "", reply)
             reply.end(reason, complete=reason in _COMPLETE)
 
     def _call(self, entry: Any, reply: Reply) -> None:
@@ -74,10 +77,15 @@ class ChatChunks:
             return
         name, arguments = get(function, "name"), get(function, "arguments")
         found = reply.find(key)
+        if found is not None and _is_repeated(found, name, id, arguments):
+            return
         if found is None or _is_another(found, name, id, arguments):
+            if not name and (id or key in self._nameless):  # Some servers send the name later.
+                self._nameless[key] = self._nameless.get(key, "") + (arguments or "")
+                return
             if not name:
                 raise ValueError("arguments came for a call that did not start in this stream")
-            found = reply.start(key, name, self._ids[key])
+            found = self._start(key, name, reply)
         elif name and name != found.name:
             raise mixed_streams("a call changed its name")
         if isinstance(arguments, (str, type(None))):
@@ -85,9 +93,22 @@ class ChatChunks:
         else:  # Mistral's SDK may have read them already.
             reply.finish(found, arguments)
 
+    def _start(self, key: Any, name: str, reply: Reply) -> Written:
+        """Begin a call, with the arguments that came before its name."""
+        call = reply.start(key, name, self._ids[key])
+        reply.add(call, self._nameless.pop(key, None))
+        return call
+
 
 def _has_delta(choice: Any) -> bool:
-    return get(choice, "delta") is not None
+    # Azure's asynchronous content filter sends its own results in choices without a delta.
+    return get(choice, "delta", "content_filter_offsets") is not None
+
+
+def _is_repeated(found: Written, name: Any, id: str, arguments: Any) -> bool:
+    """Whether an entry has a whole call for the second time. It must not run twice."""
+    same = bool(id) and (id, name) == (found.id, found.name)
+    return same and found.brackets.closed and bool(arguments) and arguments == found.text
 
 
 def _is_another(found: Written, name: Any, id: str, arguments: Any) -> bool:

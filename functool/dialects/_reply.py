@@ -184,13 +184,16 @@ class Reply:
 
         If it is not `complete`, refuse calls without arguments, because those may have been lost.
         """
+        ended = StreamEnded("refusal" if self.refusal else str(reason))
+        if ended == self.ended:  # Some servers send the end once more, with the usage.
+            return
         self._check_open()
         for call in self.calls:
             if not call.ended:
                 call.ended = True
                 self._end_call(call, complete)
-        self.ended = StreamEnded("refusal" if self.refusal else str(reason))
-        self._events.append(self.ended)
+        self.ended = ended
+        self._events.append(ended)
 
     def fail(self, message: Any) -> None:
         """End the reply with an error that the provider reports. None of its calls runs."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from functool.dialects import Lost, placed
+from functool.dialects._cycles import cycles
 from functool.dialects._rules import Node, Rules, describe, rewrite, words
 from functool.schema.json_schema import Names, children, resolved
 
@@ -56,7 +57,7 @@ class _Walk:
     @cached_property
     def recursive(self) -> frozenset[str]:
         """The names of the recursive definitions."""
-        return frozenset(self.names.cycles)
+        return frozenset(cycles(self.names))
 
     def root(self) -> Node:
         node = {

@@ -13,6 +13,7 @@ from typing import Any
 
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects import Lost
+from functool.dialects._cycles import cycles
 from functool.dialects._message_events import MessageEvents
 from functool.dialects._rules import Rules, split
 from functool.dialects._stream import Reader
@@ -152,7 +153,7 @@ def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str]
     schema = tool.schema
     if not schema.strict:
         return *render(schema.plain, PLAIN), False
-    recursive = Names(schema.plain).cycles
+    recursive = cycles(Names(schema.plain))
     if recursive:
         what = ", ".join("the whole" if name == "#" else name for name in recursive)
         plain, lost = render(schema.plain, PLAIN)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from functool.approval import MODEL, defaults_of, escaped, is_texts, same_json
@@ -150,7 +150,7 @@ def remember(
     """
     if result.error is not None or metadata_of(result).get("sources") or _labels(call):
         return
-    if SHOWS_OTHERS in (context.noted or {}):
+    if SHOWS_OTHERS in context.notes:
         return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
     data = result.text if result.value is None else result.value
@@ -182,13 +182,15 @@ def with_labels_of(result: ToolResult, new: ToolResult) -> ToolResult:
     return changed(new, metadata={**metadata_of(new), "sources": names}) if names else new
 
 
-def labels_of(call: ToolCall) -> list[str]:
+def labels_of(call: ToolCall) -> list[Any]:
     """Return the untrusted tools that the arguments of a call came from.
 
-    Raises:
-        GuardrailError: The labels cannot be read.
+    Labels that cannot be read are left out: the call has been refused for them, or will be.
     """
-    return [*chain.from_iterable(call.metadata["sources"].values())] if has_sources(call) else []
+    metadata: Any = call.metadata
+    labels = metadata.get("sources") if isinstance(metadata, Mapping) else None
+    groups = labels.values() if isinstance(labels, Mapping) else ()
+    return [name for group in groups if isinstance(group, (list, tuple)) for name in group]
 
 
 def has_sources(call: ToolCall) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from functool import Context, ToolCall, ToolError, ToolResult
+from functool import Context, DefinitionError, ToolCall, ToolError, ToolResult
 from functool.integrations._agents import as_it_was, decide, key_of, missing, put_aside, taken_up
 
 try:
@@ -16,6 +18,11 @@ except ImportError as _error:
 
 DEPS = "deps"
 """The kwarg of a run that holds `Context.deps`, if those are not a mapping."""
+
+_OWNER = "functool.agent_framework.owner"
+
+_owners: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""The context that each workflow has run for. A workflow keeps the messages of its runs."""
 
 _USAGE = {
     "input_token_count": "input_tokens",
@@ -37,21 +44,27 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
     listeners, the updates of the run are sent as `tool:progress`. If a tool of the agent waits for
     approval, this call waits as well. The same call, made again, goes on where the agent stopped. A
     workflow (`workflow.as_agent()`) goes on only without a session, so give its `AgentTool` no
-    `thread`.
+    `thread`. It keeps the messages of its runs, so one workflow serves one context. In place of an
+    agent, `AgentTool` may have a function that makes one for each call.
 
     Raises:
         ApprovalRequired: A person has to approve a call that the agent made.
+        DefinitionError: The workflow has run for another context.
         ToolError: The agent waits for something that is not an approval.
     """
     key = key_of(__name__, context, text)
-    paused: _Paused = taken_up(context, key) or _Paused(_session(agent, context))
+    paused: _Paused | None = taken_up(context, key)
+    if paused is None:
+        made = None if hasattr(agent, "run") else agent()
+        _claim(made or agent, context)
+        paused = _Paused(_session(made or agent, context), made)
     while True:
         try:
             message = await _decide(paused, context) if paused.requests else text
         except BaseException:  # Nothing has run: the same call may go on here later.
             put_aside(context, key, paused)
             raise
-        response = await _run(agent, message, paused.session, context, options)
+        response = await _run(paused.made or agent, message, paused.session, context, options)
         # The framework counts only tokens. Each reply of the model stands for one request.
         paused.usage["requests"] += sum(
             message.role == "assistant" for message in response.messages
@@ -62,6 +75,17 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
         if not response.user_input_requests:
             return ToolResult.of(response.text, metadata={"usage": paused.usage, "run": response})
         paused.requests, paused.answers = list(response.user_input_requests), []
+
+
+def _claim(agent: Any, context: Context[Any]) -> None:
+    """Refuse a workflow that has run for another context. It would show its messages."""
+    if isinstance(agent, af.WorkflowAgent):
+        owner: str = context.state.setdefault(_OWNER, token_hex(16))
+        if _owners.setdefault(agent.workflow, owner) != owner:
+            raise DefinitionError(
+                "this workflow has run for another context, and keeps its messages: give AgentTool"
+                " a function that makes a new one, such as lambda: build().as_agent()"
+            )
 
 
 def _session(agent: Any, context: Context[Any]) -> Any:
@@ -77,9 +101,13 @@ def _session(agent: Any, context: Context[Any]) -> Any:
 
 @dataclass
 class _Paused:
-    """An agent's run that may be paused: its requests, and the answers so far."""
+    """An agent's run that may be paused: its requests, and the answers so far.
+
+    `made` is the agent if a function has made it for this call.
+    """
 
     session: Any
+    made: Any = None
     requests: list[Any] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
     usage: dict[str, int] = field(default_factory=lambda: {"requests": 0})

@@ -11,6 +11,7 @@ import re
 import types
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from functool import (
     ApprovalRequest,
@@ -58,6 +59,9 @@ Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decis
 
 NO_OUTPUT = "(no output)"
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
+
+_states: WeakKeyDictionary[ToolProgressReporter, dict[str, Any]] = WeakKeyDictionary()
+"""The state of each run. A manager gives all of its tools the same progress reporter."""
 
 
 def export(
@@ -224,7 +228,8 @@ def _construct(
     )
     # Keep the reporter here, because their own attribute for it is deprecated.
     self.functool_reporter = tool_progress_reporter
-    self.functool_state = {}
+    shared = isinstance(tool_progress_reporter, ToolProgressReporter)
+    self.functool_state = _states.setdefault(tool_progress_reporter, {}) if shared else {}
     self.functool_approver = None
 
 
@@ -289,8 +294,7 @@ def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolC
             self.functool_approver = Context(approver=approver).fresh().approver
         asks, about = self.functool_approver, {"tool": self}
         context: Context[Any] = Context(self.config, approver=asks, metadata=about)
-        # Their tool lives as long as the run of its manager. So does the state of its calls, for
-        # example a rate limit.
+        # All tools of a manager share the state of its run, for example a budget.
         context.state = self.functool_state
         progress = Progress(self, tool_call)
         context.subscribe(progress)

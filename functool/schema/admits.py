@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from math import isfinite
 from typing import Any
 
-from functool.schema.json_schema import UNSET, children, resolved
-from functool.schema.shapes import NAMES, TYPES, entries, is_type, part_at, types_of, values_of
+from functool.schema.json_schema import children, resolved
+from functool.schema.shapes import TYPES, is_type, part_at, types_of, values_of
 
 _DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
 
@@ -74,66 +73,6 @@ def kinds_of(root: Mapping[str, Any]) -> set[str]:
     return kinds
 
 
-def find_bool_for_number(
-    value: Any,
-    schemas: Sequence[Any],
-    root: Any,
-    path: tuple[Any, ...] = (),
-    memo: dict[tuple[Any, ...], Any] | None = None,
-) -> tuple[tuple[Any, ...], str] | None:
-    """Find a bool, or a text that pydantic reads as NaN or infinity, where a number is expected.
-
-    Args:
-        value: The value at one place of the arguments.
-        schemas: The schemas of this place. In a union there are several.
-        root: The schema that references point into.
-        path: The place.
-        memo: The members of the schemas of each place, for each type of value. Many places have the
-            same schemas.
-
-    Returns:
-        The path of that value and what is expected there, or None.
-    """
-    if not isinstance(value, (bool, dict, list)) and _is_finite(value):
-        return None
-    memo, kind = {} if memo is None else memo, NAMES[type(value)]
-    if (ids := (kind, *map(id, schemas))) not in memo:
-        here = [part for part in _with_members(schemas, root) if not _members(part)]
-        if isinstance(value, (dict, list)):  # Only the schemas of such a value have parts of it.
-            here = [part for part in here if kind in types_allowed(part, root, {})]
-        memo[ids] = ([] if {} in here else here, schemas)  # An id is unique while its object lives.
-    if not (here := memo[ids][0]):
-        return None
-    if isinstance(value, (dict, list)):
-        for key, item in entries(value):
-            inner = [part_at(part, key, root) for part in here]
-            if found := find_bool_for_number(item, inner, root, (*path, key), memo):
-                return found
-        return None
-    refusals = [_refusal(value, part) for part in here]
-    if None in refusals or not any(refusals):
-        return None
-    return path, next(filter(None, refusals))
-
-
-def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
-    """Return what a schema expects instead of a bool, or of a number that is not finite.
-
-    It is None if the schema allows the value, and "" if pydantic itself refuses it.
-    """
-    kind, choices = schema.get("type"), values_of(schema)
-    if isinstance(value, bool):
-        if kind in ("integer", "number"):
-            return f"{'an' if kind == 'integer' else 'a'} {kind}, not a boolean"
-        if kind == "string" and "format" in schema:  # pydantic reads `true` as the address 0.0.0.1.
-            return f"a valid {schema['format']}, not a boolean"
-        if choices is not None and all(choice is not value for choice in choices):
-            return "one of the choices, not a boolean"
-    elif kind == "number":
-        return "a finite number"
-    return "" if isinstance(kind, str) and kind != NAMES[type(value)] else None
-
-
 def names_at(root: Any, steps: Sequence[Any], tuples: Any) -> list[str]:
     """Return the property names at the path `steps` of a schema. In a union, those of all members.
 
@@ -147,33 +86,14 @@ def names_at(root: Any, steps: Sequence[Any], tuples: Any) -> list[str]:
 
 
 def _with_members(schemas: Sequence[Any], root: Any) -> list[Mapping[str, Any]]:
-    """Return schemas and the members of their unions, without references, each once.
-
-    A schema that allows everything is an empty one.
-    """
-    found: dict[int, Mapping[str, Any]] = {}
+    """Return schemas and the members of their unions, without references."""
+    found: list[Mapping[str, Any]] = []
     todo, seen = [*reversed(schemas)], set[int]()
     while todo:
         schema = todo.pop()
-        if id(schema) in seen:
-            continue
-        seen.add(id(schema))
         part = resolved(root, schema)
-        part = {} if part is True or part is UNSET else part
-        if isinstance(part, Mapping) and id(part) not in found:
-            found[id(part)] = part
-            todo += reversed(_members(part))
-    return [*found.values()]
-
-
-def _members(schema: Mapping[str, Any]) -> Any:
-    return schema.get("anyOf") or schema.get("oneOf") or ()
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return not isinstance(value, (str, int)) or isfinite(float(value))
-    except OverflowError:
-        return False
-    except ValueError:
-        return True
+        if isinstance(part, Mapping) and id(schema) not in seen:
+            seen.add(id(schema))
+            found.append(part)
+            todo += reversed(part.get("anyOf") or part.get("oneOf") or ())
+    return found

@@ -13,7 +13,7 @@ from functool.errors import DefinitionError
 from functool.schema.hashes import timed
 from functool.schema.hints import Unresolved, unreadable
 from functool.schema.linear import linear
-from functool.schema.rewrite import has_unseen, rewritten
+from functool.schema.rewrite import failing_fast, rewritten, without_bools
 
 T = TypeVar("T")
 
@@ -57,25 +57,26 @@ def core_of(annotation: Any, name: str) -> Any:
         raise unreadable(annotation, name, error) from error
 
 
-def compiled(core: Any, *, brief: bool = False) -> Callable[..., Any]:
+def compiled(core: Any, *, brief: bool = False, bools: bool = True) -> Callable[..., Any]:
     """Compile a rewritten core schema to a function that validates JSON in linear time.
 
-    No number may be NaN or infinite, unless a class or a field allows it. See `linear` for `brief`.
+    See `linear`. With `brief`, lists and dicts stop at the first wrong item. Without `bools`, true
+    and false are no numbers; see `without_bools`.
     """
-    return timed(linear(core, brief), _compiled)
+    made = linear(failing_fast(core) if brief else core, brief)
+    return timed(made if bools else without_bools(made), _compiled)
 
 
 def _compiled(core: Any) -> Callable[..., Any]:
     # With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks
     # what was rewritten inside the model.
-    return SchemaValidator(core, {"allow_inf_nan": False}, _use_prebuilt=False).validate_json
+    return SchemaValidator(core, _use_prebuilt=False).validate_json
 
 
 @cached
 def _core(annotation: Any) -> Any:
     # For a class that is not complete yet pydantic returns a placeholder. `dict` makes it raise.
-    core = dict(TypeAdapter(annotation).core_schema)
-    return rewritten(core, unseen=has_unseen(core))
+    return rewritten(dict(TypeAdapter(annotation).core_schema))
 
 
 def hoist(core: Any, definitions: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote
 
@@ -117,9 +117,9 @@ class Names:
         """Return the schema with this name, or an empty schema if the name is unknown."""
         return self._targets.get(name, {})
 
-    @cached_property
-    def cycles(self) -> list[str]:
-        """The names of the recursive definitions that the schema uses, found in linear time."""
+    @property
+    def edges(self) -> dict[str, set[str]]:
+        """The definitions that the schema uses: by the name of each, those that it refers to."""
         edges: dict[str, set[str]] = {}
         todo = ["#"]
         while todo:
@@ -129,24 +129,16 @@ class Names:
                 refs = (node["$ref"] for node in walk(own) if "$ref" in node)
                 edges[name] = {self.of(ref) for ref in refs if isinstance(ref, str)}
                 todo += edges[name]
-        # This is Tarjan's algorithm. `path` holds the names whose cycles are not complete yet, and
-        # `lowest` the lowest place in it that a name leads to.
-        path, place, lowest = list[str](), dict[str, int](), dict[str, int]()
-        ended, complete, found, todo = set[str](), set[str](), set[str](), [*edges]
-        while todo:
-            name = todo[-1]
-            if name not in place:
-                place[name] = lowest[name] = len(path)
-                path.append(name)
-                todo += [other for other in edges[name] if other not in place]
-            elif todo.pop() not in ended:
-                ended.add(name)
-                lowest[name] = min(lowest[other] for other in {name, *edges[name]} - complete)
-                if lowest[name] == place[name]:
-                    cycle = {path.pop() for _ in path[place[name] :]}
-                    complete |= cycle
-                    found |= cycle if len(cycle) > 1 else cycle & edges[name]
-        return [name for name in edges if name in found]
+        return edges
+
+    @property
+    def is_recursive(self) -> bool:
+        """Whether a definition that the schema uses leads back to itself."""
+        try:
+            TopologicalSorter(self.edges).prepare()
+        except CycleError:
+            return True
+        return False
 
     def _free_name(self, ref: str) -> str:
         last = unquote(ref.rpartition("/")[2]).replace("~1", "/").replace("~0", "~")

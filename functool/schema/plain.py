@@ -45,7 +45,7 @@ class PlainJsonSchema(GenerateJsonSchema):
         is_set = schema["type"] in _FIELDS and self.mode == "validation"
         if schema["type"] in _FIELDS and not schema.get("metadata"):
             schema = schema["schema"]
-        if len(schema) == 1 and schema["type"] in _SCALARS:
+        if schema["type"] in _SCALARS and schema.keys() <= {"type", "allow_inf_nan"}:
             made: dict[str, Any] = getattr(self, f"{schema['type']}_schema")(schema)
             return made
         with suppress(PydanticOmit):

@@ -23,34 +23,37 @@ _INNER = {
 _CLASSES = ("model", "dataclass", "typed-dict")
 MAPPINGS = ("dict", "ordered-dict", "frozendict", "counter")
 _MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
+_NUMBERS = {"int": "an integer", "float": "a number"}
 _TUPLES = ("named-tuple", "arguments")  # The latter until pydantic 2.13.
 
+BOOL = "functool.bool"
+"""The type of the error of a bool in the place of a number."""
 
-def rewritten(core: Any, infinite: Any = False, unseen: bool = False) -> Any:
+_TAG = "functool.number"
+"""The tag of what is no bool. `problems_of` leaves it out, as it is no name of an argument."""
+
+
+def rewritten(core: Any) -> Any:
     """Return a copy of a core schema that differs from pydantic's in some ways, at every depth.
 
-    - No number in a class may be NaN or infinite, unless the class or the field allows it, and no
-      complex number or number in a `Json` elsewhere; `infinite` is what the class around it allows.
+    - No float, no complex number and no number in a `Json` may be NaN or infinite.
     - A dataclass, TypedDict or model refuses unknown names, unless its class sets `extra`.
     - A `Literal` of Enum members also accepts the values of these members.
     - A number that is allowed as a dict key is also accepted as a text, since JSON keys are texts.
-    - With `unseen`, true and false are no numbers; see `has_unseen`.
 
     A model with its own `__init__` checks its arguments itself, so it is not changed.
     """
     if core.get("custom_init"):
         return core
-    kind, config = core.get("type"), core.get("config", {})
-    infinite = config.get("allow_inf_nan") if kind in _CLASSES else infinite
-    made = inside(core, lambda part: rewritten(part, infinite, unseen))
-    if kind == "complex" and not infinite:
+    kind, made = core.get("type"), inside(core, rewritten)
+    if kind == "float":
+        made["allow_inf_nan"] = False
+    if kind == "complex":
         return core_schema.no_info_after_validator_function(_finite, made)
-    if kind == "json" and not infinite:
+    if kind == "json":
         return core_schema.no_info_before_validator_function(_finite, made)
-    if kind in _CLASSES:
-        made["config"] = {"allow_inf_nan": False, **config}
     if kind in _CLASSES and all(c.get("extra") is None for c in _configs(core.get("cls"))):
-        made["config"]["extra_fields_behavior"] = "forbid"
+        made["config"] = {**core.get("config", {}), "extra_fields_behavior": "forbid"}
         # For a TypedDict that does not set `extra`, pydantic writes "ignore".
         if kind == "typed-dict" and "extras_schema" not in core:
             made["extra_behavior"] = "forbid"
@@ -58,8 +61,6 @@ def rewritten(core: Any, infinite: Any = False, unseen: bool = False) -> Any:
         made["keys_schema"] = core_schema.no_info_before_validator_function(
             lambda sent: texts.get(sent, sent), made["keys_schema"]
         )
-    # Inside what looks members of an Enum up, because that takes JSON only.
-    made = _without_bools(core, made) if unseen else made
     expected = core.get("expected", ())
     if members := {json.dumps(item.value): item for item in expected if isinstance(item, Enum)}:
         return core_schema.no_info_before_validator_function(
@@ -68,44 +69,30 @@ def rewritten(core: Any, infinite: Any = False, unseen: bool = False) -> Any:
     return made
 
 
-def has_unseen(core: Any) -> bool:
-    """Whether pydantic also accepts values in a form that the JSON Schema does not show.
+def without_bools(core: Any) -> Any:
+    """Return a copy of a core schema that refuses true and false as its numbers, at every depth.
 
-    That is an object for a named tuple, a text for `Json`, another alias, or a name for an alias.
-    Code that follows the JSON Schema, such as `find_bool_for_number`, does not see these values.
+    pydantic accepts them in lax mode, and for a listed number in strict mode too. A tag is chosen
+    for each value, because that changes neither the value nor the member that a union chooses.
     """
-    found = []
-
-    def visit(part: Any) -> Any:
-        by_name = part.get("config", {}).get("validate_by_name")
-        several = isinstance(part.get("validation_alias"), list)
-        found.append(by_name or several or part.get("type") in ("json", *_TUPLES))
-        return inside(part, visit)
-
-    visit(core)
-    return any(found)
-
-
-def _without_bools(core: Any, made: Any) -> Any:
-    """Return `made`, which was rewritten from `core`, without true and false as its numbers.
-
-    pydantic's strict mode accepts them for a listed number only.
-    """
-    kinds = {*map(type, _listed(core))}
-    is_number = core.get("type") in ("int", "float")
-    if not is_number and (bool in kinds or kinds.isdisjoint((int, float))):
+    kind, made = core.get("type"), inside(core, without_bools)
+    listed = {*map(type, _listed(core))}
+    home = core["function"]["function"].__module__ if kind == "function-plain" else ""
+    if kind in _NUMBERS:
+        wanted = _NUMBERS[kind]
+    elif bool not in listed and not listed.isdisjoint((int, float)):
+        wanted = "one of the choices"
+    elif f"{home}".startswith("pydantic."):  # It reads `true` as the address 0.0.0.1.
+        wanted = "a string"
+    else:
         return made
-    inner: Any = {key: part for key, part in made.items() if key != "ref"}
-    new: Any = core_schema.no_info_before_validator_function(no_bool, inner)
-    if is_number:  # A union tries the strict one also in lax mode, so it is strict itself.
-        strict: Any = {**inner, "strict": True}
-        new = core_schema.lax_or_strict_schema(new, strict, strict=core.get("strict"))
-    return {**new, "ref": made["ref"]} if "ref" in made else new
+    named = {key: made.pop(key) for key in ("ref",) if key in made}
+    error: Any = {"custom_error_type": BOOL, "custom_error_message": f"{wanted}, not a boolean"}
+    return {**core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error), **named}
 
 
-def no_bool(sent: Any) -> Any:
-    """Return what was sent, or for a bool something that no number can be."""
-    return no_bool if isinstance(sent, bool) else sent
+def _tag_of(sent: Any) -> str | None:
+    return None if isinstance(sent, bool) else _TAG
 
 
 def _finite(value: Any) -> Any:

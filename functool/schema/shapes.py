@@ -86,13 +86,6 @@ def others_of(schema: Mapping[str, Any], root: Any) -> Any:
     return others if others is not None else "properties" not in schema and schema is not root
 
 
-def entries(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the keys or positions in an object or a list, and the values there."""
-    if isinstance(value, dict):
-        return value.items()
-    return enumerate(value) if isinstance(value, list) else ()
-
-
 def part_at(schema: Mapping[str, Any], key: Any, root: Any) -> Any:
     """Return the schema of the property `key`, or of the item at this position."""
     if isinstance(key, int):
@@ -156,8 +149,10 @@ def _is_alike(schema: Mapping[str, Any], value: Any) -> bool:
 def _parts(schema: Mapping[str, Any], value: Any, root: Any) -> Iterator[tuple[Any, Any]]:
     """Yield what a value has to agree with, too: the parts of a schema and the values for them."""
     yield from ((member, value) for member in schema.get("allOf", ()))
-    if isinstance(value, list) or types_of(schema):
-        yield from ((part_at(schema, key, root), item) for key, item in entries(value))
+    inner: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else ()
+    if isinstance(value, dict) and types_of(schema):
+        inner = value.items()
+    yield from ((part_at(schema, key, root), item) for key, item in inner)
 
 
 def tags_of(schema: Any) -> dict[str, Any]:

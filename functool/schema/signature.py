@@ -29,7 +29,6 @@ from functool.errors import DefinitionError
 from functool.schema.admits import types_allowed
 from functool.schema.core import cached, core_of, hoist
 from functool.schema.hints import Hints, Unresolved, fixed_keywords, signature_of
-from functool.schema.json_schema import Names, resolved
 from functool.schema.parameters import (
     Parameter,
     hidden_source,
@@ -40,7 +39,6 @@ from functool.schema.parameters import (
 from functool.schema.plain import PlainJsonSchema
 
 EMPTY = inspect.Parameter.empty
-_KEYWORDS = ("type", "properties", "required", "additionalProperties", "$defs")
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
 _ITERATORS = (
     *(abc.Iterator, abc.Iterable, abc.Generator),
@@ -201,21 +199,15 @@ def _compile(parts: FunctionSchema) -> None:
         fields,
         extra_behavior="forbid" if rest is None else "allow",
         extras_schema=rest,
-        config={"allow_inf_nan": False},
     )
     shared = list(definitions.values())
     parts.core = core_schema.definitions_schema(root, shared) if shared else root
     try:
-        schema = {"properties": {}, **PlainJsonSchema().generate(parts.core)}
+        made = PlainJsonSchema().generate(parts.core)
+        parts.root = {"type": "object", "properties": {}, **made}
     except Exception as error:
         wrong = f"has no JSON Schema: {str(error).splitlines()[0]}"
         raise DefinitionError(f"parameter {_culprit(parts)!r} {wrong}") from error
-    parts.root = {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
-    further = schema["additionalProperties"]
-    if isinstance(further, dict) and "$ref" in further:
-        names = Names(parts.root)
-        if names.of(further["$ref"]) not in names.cycles:  # As pydantic does at a root.
-            parts.root["additionalProperties"] = {**resolved(parts.root, further)}
     for parameter in parts.parameters:
         found = parts.root["properties"][parameter.wire]
         if not parameter.required and "null" not in types_allowed(found, parts.root, {}):

@@ -270,6 +270,86 @@ def test_servers_that_give_every_call_the_place_0():
     assert calls == [("a", "{}"), ("b", "{}"), ("d", '{"query": "x"}')]
 
 
+@pytest.mark.parametrize("last", [{}, {"content": ""}, {"usage": {}}])
+def test_a_reason_that_is_empty_or_comes_twice(last):
+    """Servers send an empty reason before the end, or the reason once more with the usage; text after the end is an error."""
+    reader = openai_chat.StreamReader()
+    events = [event for event in reader.feed(chunk(begin(0, "ping", "{"), reason=""))]
+    for one in (chunk(more(0, "}"), reason=""), END, {**END, **last}):
+        events += reader.feed(one)
+
+    assert events[-1] == StreamEnded("tool_calls") and events.count(events[-1]) == 1
+    with pytest.raises(ValueError, match="the stream has ended"):
+        reader.feed(chunk(content="more", reason="tool_calls"))
+    with pytest.raises(ValueError, match="the stream has ended"):
+        reader.feed(chunk(reason="stop"))
+
+
+def test_results_of_azures_content_filter_are_passed_over():
+    """The asynchronous filter of Azure sends choices without a delta, also after the end."""
+    offsets = {"check_offset": 0, "start_offset": 0, "end_offset": 9}
+    choice = {"index": 0, "finish_reason": None, "content_filter_offsets": offsets}
+    filtered = {"id": "", "choices": [{**choice, "content_filter_results": {}}]}
+    reader = openai_chat.StreamReader()
+    for one in (filtered, chunk(begin(0, "ping", "{}")), filtered, END, filtered):
+        reader.feed(one)
+
+    assert [call.name for call in reader.calls()] == ["ping"]
+
+
+def test_a_whole_call_that_is_repeated_runs_once():
+    """A server that sends a streamed call once more as a whole, with its id, means the same call."""
+    text = '{"query": "x"}'
+    reader = openai_chat.StreamReader()
+    for one in (begin(0, "search", text[:4]), more(0, text[4:]), begin(0, "search", text)):
+        reader.feed(chunk(one))
+    other = {**begin(0, "search", text), "id": "another"}
+    reader.feed(chunk(other))
+    reader.feed(END)
+
+    assert [(call.id, call.arguments) for call in reader.calls()] == [
+        ("c0", text),
+        ("another", text),
+    ]
+
+
+@pytest.mark.parametrize("empty", [{}, {"name": ""}, {"name": None}])
+def test_a_name_that_comes_later(empty):
+    """A call may begin with its id, and some of its text; one that never gets a name is answered as unknown."""
+    first = {"index": 0, "id": "c0", "function": {"arguments": "{", **empty}}
+    reader = openai_chat.StreamReader([FunctionTool(lambda: "pong", name="ping")])
+    assert reader.feed(chunk(first)) == []
+    named = {"index": 0, "id": "c0", "function": {"name": "ping", "arguments": ""}}
+    for one in (chunk(named), chunk(more(0, "}")), chunk({**first, "index": 1, "id": "c1"}), END):
+        reader.feed(one)
+    answers = asyncio.run(reader.run())
+
+    assert [(call.id, call.arguments) for call in reader.calls()] == [("c0", "{}"), ("c1", "{")]
+    assert (answers[0].text, answers[1].error.type) == ("pong", "UnknownToolError")
+
+
+ENDS: dict[str, Any] = {
+    "openai_chat": {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+    "anthropic": {"type": "message_stop"},
+    "bedrock": {"messageStop": {"stopReason": "tool_use"}},
+    "gemini": {"candidates": [{"finishReason": "STOP"}]},
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_an_end_that_comes_twice_is_read_once(name):
+    """Some servers send the end once more, with the usage; more text after it is an error."""
+    dialect, recorded = READERS[name]
+    reader = dialect.StreamReader()
+    for one in recorded():
+        reader.feed(one)
+
+    assert reader.feed(ENDS[name]) == []
+    with pytest.raises(ValueError, match="ended|mixed"):
+        for one in recorded():
+            reader.feed(one)
+
+
 def test_gemini_streams_arguments_in_pieces():
     """Pieces under JSON Paths become one call, whose text is told when it is complete."""
     pieces = [

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from functool.dialects import Lost, _walk
+from functool.dialects._cycles import cycles
 from functool.dialects._rules import Rules, split
 from functool.dialects._walk import MAX_NODES, render
 from functool.schema.json_schema import Names
@@ -331,8 +332,7 @@ def doubling(depth, **leaf):
 def test_writing_out_unions_ends(monkeypatch):
     """Beyond a limit references stay in unions, which is a loss. Recursion is looked for once."""
     looked = []
-    cycles = Names.cycles.func
-    monkeypatch.setattr(Names, "cycles", property(lambda names: looked.append(1) or cycles(names)))
+    monkeypatch.setattr(_walk, "cycles", lambda names: looked.append(1) or cycles(names))
     monkeypatch.setattr(_walk, "MAX_NODES", 500)
     made, losses = render(doubling(40, type="null"), Rules(refs="unions"))
     kept = [loss for loss in losses if "stays in a union: written out" in loss]
@@ -395,7 +395,7 @@ def test_cycles_are_found_in_linear_time():
     ring = {f"r{n}": {"items": {"$ref": f"#/$defs/r{(n + 1) % 20_000}"}} for n in range(20_000)}
     beside = {f"b{n}": {"items": {"$ref": f"#/$defs/r{n}"}} for n in range(20_000)}
     links = {name: {"$ref": f"#/$defs/{name}"} for name in beside}
-    found = Names({**obj(**links), "$defs": {**ring, **beside}}).cycles
+    found = cycles(Names({**obj(**links), "$defs": {**ring, **beside}}))
 
     assert sorted(found) == sorted(ring)
 
@@ -508,3 +508,25 @@ def test_what_older_drafts_said_is_said_as_today(old, new):
     assert made["properties"]["a"] == new
     assert len(losses) == 1
     assert losses[0].startswith("#/properties/a: ")
+
+
+def test_the_definitions_that_hold_themselves():
+    """A definition that leads back to itself, straight or round a corner, if the schema uses it."""
+
+    def found(**links):
+        defs = {name: {"items": {"$ref": f"#/$defs/{to}"}} for name, to in links.items()}
+        return sorted(cycles(Names({"$ref": "#/$defs/A", "$defs": defs})))
+
+    assert found(A="A") == ["A"] and found(A="B", B="C", C="A") == ["A", "B", "C"]
+    assert found(A="B", B="C") == [] and found(A="B", C="C") == []
+    assert cycles(Names({"items": {"$ref": "#"}})) == ["#"]
+
+
+def test_very_many_recursive_definitions_are_found():
+    """What only leads into a ring is not recursive."""
+    chain = {f"a{i}": {"$ref": f"#/$defs/a{i + 1}"} for i in range(1_200)}
+    ring = {**chain, "a1200": {"$ref": "#/$defs/a1"}}
+    straight = {**chain, "a1200": {"type": "string"}}
+
+    assert len(cycles(Names({"$ref": "#/$defs/a0", "$defs": ring}))) == 1_200
+    assert cycles(Names({"$ref": "#/$defs/a0", "$defs": straight})) == []

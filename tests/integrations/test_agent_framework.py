@@ -624,6 +624,38 @@ def test_runner_resumes_a_workflow(options: dict[str, Any]) -> None:
     assert (done.text, ran, len(client.seen)) == ("done", ["delete"], 2)
 
 
+def flow_of(client: ScriptedClient, **options: Any) -> Any:
+    inner = Agent(client=client, name="inner", **options)
+    return af.WorkflowBuilder(start_executor=inner).build().as_agent("flow")
+
+
+def test_a_workflow_serves_one_context() -> None:
+    """A workflow keeps the messages of its runs, so that a call of another context would see them."""
+    client = scripted()
+    tool, mine = expert(flow_of(client)), Context()
+    assert [support.ask(tool, mine).text for _ in range(2)] == ["done", "done"]
+    for flow in (tool, expert(tool.agent.workflow.as_agent("again"))):
+        refused = support.ask(flow, Context())
+        assert refused.error.type == "DefinitionError" and "another context" in refused.text
+    assert len(client.seen) == 2
+
+
+def test_a_function_makes_a_workflow_for_each_call() -> None:
+    """Every call has a conversation of its own, and a call that waited goes on in its own workflow."""
+    ran.clear()
+    client = scripted()
+    tool = expert(lambda: flow_of(client, tools=[agent_framework.export(delete)]))
+    assert [support.ask(tool, Context(), text=text).text for text in ("a", "b")] == ["done"] * 2
+    assert [len(messages) for messages in client.seen] == [1, 1]
+
+    client.script = [[("call-0", "delete", {"path": "a"})], "between"]
+    mine = Context()
+    request = support.ask(tool, mine).metadata["approval"]
+    assert support.ask(tool, Context()).text == "between" and ran == []
+    mine.approve(request)
+    assert support.ask(tool, mine).text == "done" and ran == ["delete"]
+
+
 def test_runner_runs_no_call_that_a_person_edited() -> None:
     """The framework runs the call that was made or none, so that an edited one does not run."""
     ran.clear()

@@ -57,8 +57,9 @@ from functool import (
     WrapperTool,
 )
 from functool.factory import BaseToolConfig as OurConfig
-from functool.guardrails import rate_limit, require_approval
+from functool.guardrails import budget, rate_limit, require_approval
 from functool.integrations import unique
+from functool.layers.spill import Spill
 from tests.integrations.odd_tools import (
     HUGE,
     ODD_TOOLS,
@@ -419,6 +420,31 @@ def test_the_calls_of_one_manager_share_their_state() -> None:
     told = "Too many calls: at most 2 in 3600 seconds."
     assert host.answer("door").error_message.startswith(told)
     assert next_host.answer("door").content == "in"
+
+
+def test_the_tools_of_one_manager_share_their_state() -> None:
+    """A budget of two tools counts the calls of both, and one tool reads the long result that another left behind."""
+    both, spill = budget(calls=3), Spill(limit=100)
+    doors = [FunctionTool(lambda: "in", name=name, input_guardrails=[both]) for name in "ab"]
+    long = FunctionTool(lambda: "x" * 1000, name="long", output_guardrails=[spill.guardrail])
+    host = host_of(*doors, long, *spill.tools.values())
+    answers = host.run(*[("a", {})] * 2, *[("b", {})] * 2)
+    assert sorted(answer.content for answer in answers) == ["", "in", "in", "in"]
+    handle = re.findall(r"kept as ([^:]+):", host.answer("long").content)[0]
+    assert host.answer("read_result", handle=handle).content.startswith("x")
+    other = Host([planned("a"), planned("read_result")])
+    assert other.answer("a").content == "in"
+    assert "No result is kept" in other.answer("read_result", handle=handle).error_message
+
+
+def test_a_reporter_of_the_hosts_own_shares_nothing() -> None:
+    """Without one of their reporters each tool has a state of its own."""
+    limit = rate_limit(1, 3600, per="context")
+    made = unique.export(FunctionTool(lambda: "in", name="door", input_guardrails=[limit]))
+    for reporter in (None, SimpleNamespace()):
+        tool: Any = made(BaseToolConfig(), None, reporter)
+        answer = asyncio.run(tool.run(LanguageModelFunction(id="1", name="door")))
+        assert answer.content == "in"
 
 
 def test_each_manager_has_an_approver_of_its_own() -> None:
