@@ -325,7 +325,8 @@ class FunctionBinder:
 
 
 def _has_bool(text: str) -> bool:
-    return "true" in text or "false" in text
+    # JSON in a text may spell them with escapes: "\u0074rue" is true for a `Json` parameter.
+    return "true" in text or "false" in text or "\\u00" in text
 
 
 def validator_failed(error: Exception) -> ArgumentError:
