@@ -74,7 +74,8 @@ def _compared(core: Any) -> Any:
         return made
     named = {key: made.pop(key) for key in ("ref",) if key in made}
     lengths = {key: made.pop(key) for key in ("min_length", "max_length") if key in made}
-    whole: Any = {"type": made["type"], **lengths}  # Only now equal items are one.
+    # Only now equal items are one, and the first item without a hash may be enough.
+    whole: Any = {"type": made["type"], "fail_fast": made.get("fail_fast", False), **lengths}
     make = SchemaValidator(whole).validate_python
     if "keys_schema" in made:  # `repeat(key)` holds a key, and nobody can choose its hash.
         made["keys_schema"] = _after(repeat, made["keys_schema"])
@@ -116,15 +117,16 @@ def _refuse_alike(items: Collection[Any]) -> None:
     """Raise an error if it takes long to compare the different items that have the same hash."""
     if len(items) - len({*map(hash, items)}) < 2:
         return
-    groups: dict[int, list[Any]] = {}
+    # A body reads the items of an iterator after the validation: each of its sets has its own time.
+    left, groups = _left.get(None) or SimpleNamespace(seconds=SECONDS), dict[int, list[Any]]()
     for item in items:
         group = groups.setdefault(hash(item), [])
-        if not (_is_among(item, group) if len(group) > 1 else item in group):
+        if not (_is_among(item, group, left) if len(group) > 1 else item in group):
             group.append(item)
 
 
-def _is_among(item: Any, others: list[Any]) -> bool:
-    start, left = thread_time(), _left.get()
+def _is_among(item: Any, others: list[Any], left: SimpleNamespace) -> bool:
+    start = thread_time()
     found = item in others
     left.seconds -= thread_time() - start
     if left.seconds < 0:
