@@ -102,10 +102,11 @@ class WrapperTool(Tool):
     async def _start_body(self, trip: Trip) -> Any:
         labels = trip.labels = [*trip.labels]  # The inner call adds its own to this list.
         own = type(self).run is not WrapperTool.run  # It may drop the labels of the inner result.
-        context = trip.context
-        if wanted_results:  # The inner call writes into these notes what `remember` has to know.
-            context = trip.view
-        context = context.view(inner_sources=labels) if own else context
+        # With `wanted_results`, the inner call writes into its notes what `remember` has to know.
+        context = trip.view if wanted_results else trip.context
+        if own:  # What it notes belongs to this call, also if the context is that of another one.
+            notes = trip.made_view.notes if trip.made_view else {}
+            context = context.view(inner_sources=labels, notes=notes)
         handed = context.handing_over(at_once=not own)
         return self._checked(await self.run(trip.sent, handed), "run")
 

@@ -11,6 +11,7 @@ import math
 import re
 import uuid
 from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -26,9 +27,11 @@ from pydantic import (
     AliasPath,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     Json,
+    WrapValidator,
     field_validator,
 )
 from typing_extensions import TypeAliasType, TypedDict
@@ -1589,6 +1592,31 @@ def test_a_bool_is_no_number_where_the_schema_does_not_show_the_value(strict):
         for arguments in ({"x": sent}, json.dumps({"x": sent})):
             text = call(tool, arguments).text
             assert text.startswith(f"Invalid arguments. {place}: {said}"), text
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Json[Literal[1]], r'"\u0074rue"'),
+        (list[Json[Literal[1]]], r'["tru\u0065"]'),
+        (Json[Json[int]], r'"\"tru\\u0065\""'),
+        (Json[Json[Literal[1]]], r'"\"\u005cu0074rue\""'),
+    ],
+)
+def test_a_bool_in_a_text_of_json_is_no_number_in_any_spelling(kind, text):
+    """Each text inside of a text is read again, so its escapes may hide the letters of `true`."""
+    assert "not a boolean" in call(tool_of(kind)[0], f'{{"x": {text}}}').text
+
+
+@pytest.mark.parametrize(
+    "kind", [Decimal, Fraction, datetime.timedelta, Literal[7] | complex], ids=str
+)
+@pytest.mark.parametrize("how", [BeforeValidator(lambda x: x), WrapValidator(lambda x, go: go(x))])
+def test_a_bool_that_an_authors_validator_passes_on_is_no_number(kind, how):
+    """After it, pydantic reads values of Python: true as the fraction 1, or as one second."""
+    for annotation in (Annotated[kind, how], Annotated[list[kind] | kind, how]):
+        assert "not a boolean" in str(refusal(annotation, True))
+        assert call(tool_of(annotation)[0], {"x": 1}).success
 
 
 def test_what_is_a_number_stays_one_beside_unseen_bools():

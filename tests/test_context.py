@@ -18,6 +18,7 @@ from functool import (
     ToolEvent,
     ToolResult,
     Toolset,
+    WrapperTool,
 )
 from functool.approval import Grant
 from functool.guardrails import require_approval
@@ -647,6 +648,30 @@ def test_notes_belong_to_one_call():
     call(inner, {}, context)
 
     assert seen == [{"inner": 1}, {"outer": 1}, {"inner": 1}] and context.notes == {}
+
+
+def test_what_a_wrapper_notes_belongs_to_its_own_call():
+    """It stands neither in the context of the host nor in the notes of the call around it."""
+    seen = []
+
+    class Noting(WrapperTool):
+        async def run(self, call, context):
+            seen.append(dict(context.notes))
+            context.notes["metadata"] = {"of": call.id}
+            return await self.tool.invoke(call, context)
+
+    tool, context = Noting(MockTool("inner")), Context()
+
+    async def body(ctx: Context) -> bool:
+        ctx.notes["mine"] = 1
+        await tool.invoke(ToolCall(name="inner", id="b"), ctx)
+        return ctx.notes == {"mine": 1}
+
+    call(tool, {}, context)
+    outer = call(FunctionTool(body), {}, context)
+
+    assert (outer.value, outer.metadata) == (True, {})
+    assert seen == [{}, {}] and context.notes == {}
 
 
 def test_a_decision_is_seen_inside_of_its_call():

@@ -1708,6 +1708,29 @@ def test_all_sets_of_a_call_have_one_time_for_comparisons(monkeypatch):
     assert "hashed alike" in refused.text
 
 
+def test_the_sets_of_an_iterator_are_compared_for_a_limited_time(monkeypatch):
+    """A body reads them after the validation, so each has a time of its own."""
+
+    def take(x: Iterable[set[int]]) -> int:
+        return sum(map(len, x))
+
+    sent = {"x": [[*range(1, 1_000), *ONE_HASH[:50]]]}
+    assert call(FunctionTool(take), sent).value == 1_049
+    monkeypatch.setattr(hashes, "SECONDS", -1.0)
+    assert "hashed alike" in call(FunctionTool(take), sent).text
+
+
+@pytest.mark.parametrize("kind", [set, frozenset[list[int] | int]], ids=str)
+def test_the_first_of_many_items_without_a_hash_is_named(kind):
+    """A long text stops at the first problem of each set, and 30,000 would only be counted."""
+
+    def take(x: kind) -> int:
+        return len(x)
+
+    refused = call(FunctionTool(take), {"x": [1, *[[2]] * 30_000]}).text
+    assert refused == "Invalid arguments. x[1]: Set items should be hashable"
+
+
 def test_the_keys_of_a_dict_in_itself_are_looked_at(monkeypatch):
     """A type that refers to itself refuses numbers with one hash at every depth."""
 

@@ -127,7 +127,7 @@ class FunctionBinder:
             return self._validated(text, self._validator(large=True) if large else self._validate)
 
     def _validated(self, text: str, validate: Any) -> dict[str, Any]:
-        if self._lists_numbers and _has_bool(text):
+        if self._lists_numbers and _has_bool(text):  # Nobody reads the problems of this validation.
             validate = self._validator(large=True, bools=False)
         try:
             values: dict[str, Any] | None = validate(text, strict=True)
@@ -325,7 +325,8 @@ class FunctionBinder:
 
 
 def _has_bool(text: str) -> bool:
-    return "true" in text or "false" in text
+    # JSON in a text may spell them with escapes: "\u0074rue" is true for a `Json` parameter.
+    return "true" in text or "false" in text or "\\u00" in text
 
 
 def validator_failed(error: Exception) -> ArgumentError:

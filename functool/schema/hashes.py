@@ -82,7 +82,8 @@ def _compared(core: Any, exact: bool) -> Any:
         return made
     named = {key: made.pop(key) for key in ("ref",) if key in made}
     lengths = {key: made.pop(key) for key in ("min_length", "max_length") if key in made}
-    whole: Any = {"type": made["type"], **lengths}  # Only now equal items are one.
+    # Only now equal items are one, and the first item without a hash may be enough.
+    whole: Any = {"type": made["type"], "fail_fast": made.get("fail_fast", False), **lengths}
     make = SchemaValidator(whole).validate_python
     if "keys_schema" in made:  # `repeat(key)` holds a key, and nobody can choose its hash.
         made["keys_schema"] = _after(repeat, made["keys_schema"])
@@ -143,7 +144,7 @@ def _refuse_alike(items: Collection[Any]) -> None:
     """Raise an error if it takes long to compare the different items that have the same hash."""
     if len(items) - len({*map(hash, items)}) < 2:
         return
-    # The items of a generator are validated later, when the body asks for them.
+    # A body reads the items of an iterator after the validation: each of its sets has its own time.
     left = _left.get() or SimpleNamespace(seconds=SECONDS)
     groups: dict[int, list[Any]] = {}
     for item in items:

@@ -23,7 +23,8 @@ _INNER = {
 _CLASSES = ("model", "dataclass", "typed-dict")
 MAPPINGS = ("dict", "ordered-dict", "frozendict", "counter")
 _MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
-_NUMBERS = {"int": "an integer", "float": "a number"}
+_NUMBERS = {"int": "an integer", "complex": "a complex number", "timedelta": "a valid duration"}
+_NUMBERS |= dict.fromkeys(("float", "decimal", "fraction"), "a number")
 _TUPLES = ("named-tuple", "arguments")  # The latter until pydantic 2.13.
 
 BOOL = "functool.bool"
