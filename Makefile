@@ -16,7 +16,7 @@ DEMO_NEEDS_anthropic := .demo-anthropic
 CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help format docs-serve demo test coverage lint types docs laws test-layers test-newest test-local \
+.PHONY: help format docs-serve demo test coverage lint types docs laws test-layers test-newest test-oldest test-local \
 	mutants test-dialects test-systems test-agents test-bundled test-mcp test-play test-engines test-package soak \
 	soak-mcp soak-journal soak-code soak-temporal soak-ray bench bench-peers bench-engines bench-agentdojo dist \
 	clean
@@ -111,6 +111,10 @@ test-newest: $(VENV)/.core
 		if [ "$$("$$newest" -c "$$version")" != "$$($(VENV)/bin/python -c "$$version")" ]; then \
 			$(MAKE) test PYTHON="$$newest" VENV=.venv-newest; \
 		else echo "skipped: the newest Python is that of $(VENV), which make test uses"; fi
+
+#: make test-oldest      the core's tests with the oldest pydantic, jsonschema and docstring-parser that functool allows
+test-oldest: .venv-oldest/.filled
+	.venv-oldest/bin/python $(PYTEST) $(CORE_TESTS) --hypothesis-profile=quick
 
 #: make test-local       the demo with the small local model
 test-local: $(VENV)/.local

@@ -33,6 +33,9 @@ _AT_ONCE = 16
 """How many calls of a turn begin before other tasks of the event loop get their turn."""
 
 
+_STOPPED = "The call was not made, because the run was stopped."
+
+
 class Toolset(Mapping[str, Tool]):
     """An immutable mapping of names to tools, which also runs calls and emits their events.
 
@@ -139,7 +142,7 @@ class Toolset(Mapping[str, Tool]):
 
         Raises:
             Tripwire: A guardrail stopped the run. It is raised after the other calls have ended;
-                `.results` holds their results.
+                `.results` holds their results. A call that still had to wait does not begin.
         """
         calls, context = list(calls), Context.of(context)
         tools = [self._find(call) for call in calls]
@@ -154,8 +157,10 @@ class Toolset(Mapping[str, Tool]):
                 if index in begun:
                     results[index] = await begun[index]
                     return
+                has_to_wait = alone[index] or index >= (self.max_concurrency or len(calls))
                 async with gate or nullcontext():
-                    work = self._answer(calls[index], tools[index], context, conflict)
+                    stopped = ToolError(_STOPPED) if has_to_wait and stops else None
+                    work = self._answer(calls[index], tools[index], context, stopped or conflict)
                     results[index] = await work
             except Tripwire as tripwire:
                 stops[index] = tripwire

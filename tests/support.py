@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 
 from functool import (
@@ -29,6 +30,11 @@ from functool import (
     ToolSettings,
 )
 from functool.testing import EventLog
+
+since_pydantic_2_14 = pytest.mark.skipif(
+    tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 14),
+    reason="pydantic 2.13 itself describes or reads this type otherwise",
+)
 
 
 def call(

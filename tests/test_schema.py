@@ -72,7 +72,7 @@ from tests.schemas import (
     obj,
     ref,
 )
-from tests.support import call, foreign, taking
+from tests.support import call, foreign, since_pydantic_2_14, taking
 
 T = TypeVar("T")
 
@@ -608,6 +608,7 @@ def test_fields_and_scalars_need_no_steps_of_pydantic(monkeypatch):
     assert asked == ["typed-dict", "model", "model-fields", "model-field", "int", "nullable"]
 
 
+@since_pydantic_2_14
 def test_the_lengths_of_texts_from_the_configuration_of_a_model():
     """The lengths that a model's configuration sets for its texts are described."""
 
@@ -949,6 +950,7 @@ def test_the_text_of_a_decimal():
         assert called(pay, amount=sent, tip=1).startswith("Invalid arguments.")
 
 
+@since_pydantic_2_14
 def test_the_text_of_a_decimal_that_may_be_infinite():
     """Where NaN and infinity are allowed, the text has no pattern."""
 

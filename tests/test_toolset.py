@@ -257,6 +257,19 @@ def test_a_tripwire_is_raised_after_the_others_have_ended():
     assert others == [("1", True), ("2", True)]
 
 
+@pytest.mark.parametrize(("most", "settings"), [(None, {"is_exclusive": True}), (1, {})])
+def test_no_call_begins_after_a_tripwire(most, settings):
+    """An exclusive call, or one that waits for its turn, does not run once the run was stopped."""
+    tool, state = counting_tool(**settings)
+
+    with pytest.raises(Tripwire) as caught:
+        run(Toolset([tool, trip], max_concurrency=most).call_all(calls("trip", "work")))
+
+    assert state["order"] == []
+    [other] = caught.value.results
+    assert other.text == "The call was not made, because the run was stopped."
+
+
 def test_cancelling_the_caller_cancels_what_runs():
     """Cancelled, a turn cancels its calls and waits for their clean-up."""
     cleaned, begun = [], asyncio.Event()

@@ -35,7 +35,7 @@ _OBJ = "model_type dataclass_type dict_type mapping_type model_attributes_type d
 # What was expected, by pydantic's type of error. For UUIDs and complex numbers, pydantic's own
 # messages repeat characters that were sent, or hold a URL.
 _EXPECTED = {
-    "missing": "required, but missing",
+    **dict.fromkeys(("missing", "missing_argument"), "required, but missing"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "an integer"),
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
