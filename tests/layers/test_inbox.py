@@ -421,6 +421,7 @@ def test_requests_are_read_a_few_at_a_time(path, monkeypatch):
         return found
 
     async def main():
+        monkeypatch.setattr(module, "POLL", 60)  # A waiting call reads the file in its own thread.
         calls = [start(inbox, path=str(number)) for number in range(5)]
         await waiting(inbox, 5)
         monkeypatch.setattr(module, "READ_TOGETHER", 2)
