@@ -53,9 +53,10 @@ _TEXT = re.compile(r"(text/[^;]+|application/json)(;\s*charset=\"?utf-8\"?)?", r
 
 
 def text_in(part: Content, errors: str = "strict") -> str | None:
-    """Return the text of a part, also of a file of text, which many clients show; else None.
+    """Return the text of a text part, or of a text file; None for any other part.
 
-    With "replace", bytes that are no UTF-8 are replaced, as some clients do.
+    Many clients show a text file as text. Its bytes are read as UTF-8, by the rule of
+    `bytes.decode` that `errors` names. With "strict", other bytes are no text.
     """
     if isinstance(part, TextContent):
         return part.text

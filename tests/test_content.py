@@ -2,8 +2,8 @@
 
 import pytest
 
-from functool import FileContent, ImageContent
-from functool.content import base64_of, data_url, from_data_url
+from functool import FileContent, ImageContent, TextContent
+from functool.content import base64_of, data_url, from_data_url, text_in
 
 
 def test_a_data_url_holds_media_type_and_bytes():
@@ -35,3 +35,12 @@ def test_broken_base64_is_refused(body):
     """A character that is none of base64 is an error, and is not left out."""
     with pytest.raises(ValueError):
         from_data_url(f"data:a/b;base64,{body}")
+
+
+def test_a_text_file_has_a_text():
+    """It is read as UTF-8. Other bytes are text only where they may be replaced."""
+    latin = FileContent(data=b"caf\xe9", media_type="text/plain")
+
+    assert text_in(TextContent(text="a")) == text_in(FileContent(data=b"a", media_type="text/csv"))
+    assert (text_in(latin), text_in(latin, "replace")) == (None, "caf\ufffd")
+    assert text_in(ImageContent(data=b"a")) is text_in(FileContent(data=b"a")) is None
