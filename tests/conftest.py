@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
+from functool.guardrails.sources import wanted_results
+
 try:
     from hypothesis import HealthCheck, settings
 except ImportError:
@@ -34,6 +36,14 @@ def pytest_make_parametrize_id(val):
     if isinstance(val, str) and not val.isascii():
         return val.encode("ascii", "backslashreplace").decode()
     return None
+
+
+@pytest.fixture(autouse=True)
+def forgetful():
+    """`trusted_only(wrote=...)` makes all contexts of the process remember values: undo that."""
+    before = {*wanted_results}
+    yield
+    wanted_results.intersection_update(before)
 
 
 @pytest.fixture(autouse=True)

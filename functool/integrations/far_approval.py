@@ -30,7 +30,8 @@ class Agreements:
     def __init__(self, call: ToolCall, context: Context[Any]) -> None:
         self._call = call
         self._context = context
-        self._own = self.digests = _approved_digest(call, context)
+        self._own = _approved_digest(call, context)
+        self.digests: str = self._own
         self._given: set[str] = set()
 
     async def add(self, asked: ApprovalRequest) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +39,6 @@ from functool import (
 )
 from functool.approval import Grant
 from functool.guardrails import budget, redact, require_approval, trusted_only
-from functool.guardrails.sources import wanted_results
 from functool.integrations import _agents, langchain_asking
 from tests.integrations.bridges import BRIDGES
 from tests.integrations.odd_tools import PNG, cleaned_up_when_cancelled, paying
@@ -72,14 +71,6 @@ def expert(bridge: Any, tools: list[Any], *turns: Any, **options: Any) -> AgentT
 def said(tool: AgentTool, context: Context) -> ToolResult:
     call = ToolCall(name="clerk", arguments={"input": "go"}, id="o1")
     return asyncio.run(tool.invoke(call, context))
-
-
-@pytest.fixture
-def forgetful() -> Iterator[None]:
-    """`trusted_only(wrote=...)` makes all contexts of the process remember values: undo that."""
-    before = {*wanted_results}
-    yield
-    wanted_results.intersection_update(before)
 
 
 # Approvals.
@@ -119,7 +110,7 @@ def test_an_approver_is_asked_so_often_about_one_call(
     assert len(asked) == (3 if agreed and bridge in (PYDANTIC, LANGCHAIN) else 1)
 
 
-def test_guardrails_that_ask_are_all_answered(bridge: Any, forgetful: None) -> None:
+def test_guardrails_that_ask_are_all_answered(bridge: Any) -> None:
     """A tool with several guardrails that ask runs once a person has agreed to each, and not before."""
     sent: list[str] = []
     asked: list[Any] = []
