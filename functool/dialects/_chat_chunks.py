@@ -80,7 +80,9 @@ class ChatChunks:
         if found is not None and _is_repeated(found, name, id, arguments):
             return
         if found is None or _is_another(found, name, id, arguments):
-            if not name and (id or key in self._nameless):  # Some servers send the name later.
+            is_begun = id or key in self._nameless
+            if not name and is_begun and isinstance(arguments, (str, type(None))):
+                # Some servers send the name later.
                 self._nameless[key] = self._nameless.get(key, "") + (arguments or "")
                 return
             if not name:

@@ -18,6 +18,7 @@ from functool import (
 from functool.approval import definition_of, same_json
 from functool.executors import inline
 from functool.guardrails.approval import answer_of
+from functool.integrations._agents import MOST_ASKED
 
 
 class Agreements:
@@ -47,7 +48,8 @@ class Agreements:
             ToolError: The body has come again to a call that may have run.
             TypeError: The approver returned no decision.
         """
-        if asked.digest in self._given:
+        # A body whose calls have a new id each time would wait, and start over, without end.
+        if asked.digest in self._given or len(self._given) >= MOST_ASKED:
             raise ToolError(
                 "The call was stopped. It has started over, because it had to wait for a person,"
                 f" and would make its call {asked.call_id!r} of {asked.tool} again, which may have"

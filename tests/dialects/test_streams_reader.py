@@ -909,3 +909,12 @@ def test_the_pieces_of_several_texts_are_joined():
 
     [call] = reader.calls()
     assert call.arguments == '{"a": "xz", "b": [null, "y!"], "c": 2}'
+
+
+def test_arguments_that_are_no_text_need_a_name():
+    """Only a call whose arguments are text may get its name later."""
+    entry = {"index": 0, "id": "a", "function": {"arguments": {"x": 1}}}
+    with pytest.raises(ValueError, match="did not start"):
+        openai_chat.StreamReader().feed(
+            {"choices": [{"index": 0, "delta": {"tool_calls": [entry]}}]}
+        )

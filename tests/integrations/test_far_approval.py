@@ -11,6 +11,7 @@ from functool import (
     FunctionTool,
     GuardrailError,
     ToolCall,
+    ToolError,
     WrapperTool,
 )
 from functool.guardrails import require_approval, trusted_only
@@ -162,3 +163,17 @@ def test_one_approval_is_for_one_call_inside_of_a_body(id):
 
     assert (asked, ran) == (["pay"], ["pay"])
     assert "may have run already" in result.text
+
+
+def test_a_body_that_asks_for_a_new_call_each_time_is_stopped():
+    """A person who agrees to everything is asked a hundred times at most."""
+    context, asked = agreeing()
+    agreements = Agreements(ToolCall(name="pay", id="c1"), context)
+
+    async def all_new():
+        for number in range(101):
+            await agreements.add(ApprovalRequest.of("pay", "d", {}, f"c1/{number}"))
+
+    with pytest.raises(ToolError, match="was stopped"):
+        asyncio.run(all_new())
+    assert len(asked) == 100
