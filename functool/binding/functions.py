@@ -90,9 +90,7 @@ class FunctionBinder:
         self._droppable = [p.wire for p in parts.parameters if p.null_is_default]
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         taken = {*parts.hidden, *parts.fixed, *self._renamed.values()}
-        self._reserved = taken if parts.rest else set()
-        names = [] if parts.rest else [p.wire for p in parts.parameters]
-        self._quoted_names = [_quoted(name) for name in names]
+        self._reserved = tuple(taken if parts.rest else ())
         kinds = kinds_of(self._root)
         self._names_differ = bool(self._renamed or self._reserved)
         self._recursive = "$ref" in kinds and Names(self._root).is_recursive
@@ -241,9 +239,8 @@ class FunctionBinder:
         Raises:
             ArgumentError: An argument for `**kwargs` has the name of another parameter.
         """
-        if not self._reserved.isdisjoint(values):
-            name = sorted(self._reserved.intersection(values))[0]
-            raise ArgumentError([unknown_name(name, list(self._root["properties"]))])
+        if taken := sorted(values.keys() & self._reserved):
+            raise ArgumentError([unknown_name(taken[0], list(self._root["properties"]))])
         return {self._renamed.get(wire, wire): value for wire, value in values.items()}
 
     @_computed_once
@@ -279,6 +276,11 @@ class FunctionBinder:
                 return self._validator(large=True, bools=bools)(text, strict)
 
         return validate
+
+    @_computed_once
+    def _quoted_names(self) -> list[str]:
+        """All names that a model may send, in quotes; none if there are further arguments."""
+        return [] if self._parts.rest else [_quoted(p.wire) for p in self._parts.parameters]
 
     @_computed_once
     def _containers(self) -> list[str]:

@@ -77,7 +77,7 @@ def _compared(core: Any, exact: bool) -> Any:
     turn JSON into Python values, and then strict members and unions accept others. With
     `exact`, Python values are also read as pydantic does, which is slower.
     """
-    made = inside(core, partial(_compared, exact=exact))
+    made = {**inside(core, partial(_compared, exact=exact))}
     if not _is_hashed(core):
         return made
     named = {key: made.pop(key) for key in ("ref",) if key in made}

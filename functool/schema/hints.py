@@ -33,11 +33,11 @@ def signature_of(func: Callable[..., Any]) -> inspect.Signature:
         raise DefinitionError(f"{wrong}: wrap it in a function of your own") from error
 
 
-def fixed_keywords(func: Any) -> set[str]:
+def fixed_keywords(func: Any) -> tuple[str, ...]:
     """Return the keywords that a partial has set. A model neither sees nor sets them."""
-    fixed: set[str] = set()
+    fixed: tuple[str, ...] = ()
     while isinstance(func, functools.partial):
-        fixed |= set(func.keywords)
+        fixed = (*fixed, *func.keywords)
         func = func.func
     return fixed
 

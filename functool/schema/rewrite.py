@@ -7,6 +7,7 @@ from cmath import isfinite
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
+from operator import is_
 from typing import Any, get_origin
 
 from pydantic_core import PydanticKnownError, core_schema, from_json
@@ -46,7 +47,7 @@ def rewritten(core: Any) -> Any:
     """
     if core.get("custom_init"):
         return core
-    kind, made = core.get("type"), inside(core, rewritten)
+    kind, made = core.get("type"), {**inside(core, rewritten)}
     if kind == "float":
         made["allow_inf_nan"] = False
     if kind == "complex":
@@ -76,7 +77,7 @@ def without_bools(core: Any) -> Any:
     pydantic accepts them in lax mode, and for a listed number in strict mode too. A tag is chosen
     for each value, because that changes neither the value nor the member that a union chooses.
     """
-    kind, made = core.get("type"), inside(core, without_bools)
+    kind, made = core.get("type"), {**inside(core, without_bools)}
     listed = {*map(type, _listed(core))}
     home = core["function"]["function"].__module__ if kind == "function-plain" else ""
     if kind in _NUMBERS:
@@ -129,8 +130,13 @@ def failing_fast(core: Any) -> Any:
 
 
 def inside(core: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a copy of a core schema with `change` applied to each core schema inside it."""
-    return {key: _inner(part, change) if key in _INNER else part for key, part in core.items()}
+    """Return a core schema with `change` applied to each core schema inside it.
+
+    What nothing changes is returned as it is: every tool keeps its schema twice, so a copy would
+    take memory.
+    """
+    made = {key: _inner(part, change) for key, part in core.items() if key in _INNER}
+    return core if all(made[key] is core[key] for key in made) else {**core, **made}
 
 
 def choices_of(union: Any) -> list[Any]:
@@ -161,9 +167,11 @@ def _inner(part: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(part, dict):
         if isinstance(part.get("type"), str):
             return change(part)
-        return {name: _inner(inner, change) for name, inner in part.items()}
+        named = {name: _inner(inner, change) for name, inner in part.items()}
+        return part if all(map(is_, named.values(), part.values())) else named
     if isinstance(part, (list, tuple)):
-        return type(part)(_inner(item, change) for item in part)
+        items = [_inner(item, change) for item in part]
+        return part if all(map(is_, items, part)) else type(part)(items)
     return part
 
 

@@ -64,7 +64,7 @@ class FunctionSchema:
     rest_core: Any = None
     rest_text: str = ""
     hidden: dict[str, Any] = field(default_factory=dict)
-    fixed: set[str] = field(default_factory=set)
+    fixed: tuple[str, ...] = ()
     positional: list[inspect.Parameter] = field(default_factory=list)
     core: Any = None
     root: dict[str, Any] = field(default_factory=dict)
