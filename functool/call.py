@@ -316,7 +316,7 @@ def changed(result: ToolResult, **fields: Any) -> ToolResult:
 
 def metadata_of(result: ToolResult) -> Mapping[str, Any]:
     """Return the metadata of a result, or an empty dict if an author set it to a non-mapping."""
-    return result.metadata if isinstance(result.metadata, Mapping) else {}
+    return result.metadata if isinstance(result.metadata, (dict, Mapping)) else {}
 
 
 def render(value: Any) -> list[Content]:

@@ -42,8 +42,9 @@ def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
         size, pairs = len(name), _pairs.__wrapped__(name)  # What a model wrote is not kept.
         known = nsmallest(2_000, known, key=lambda other: abs(len(other) - size))
         known.sort(key=lambda other: len(pairs & _pairs(other[:150])) / (-size - len(other) or 1))
-    rated = [(likeness(other, name), other) for other in known[:MAX_COMPARED]]
-    return [other for like, other in nlargest(count, rated) if like >= 0.6]
+    rated = ((likeness(other, name), other) for other in known[:MAX_COMPARED])
+    alike = [each for each in rated if each[0] >= 0.6]
+    return [other for _, other in nlargest(count, alike)] if alike else []
 
 
 def hint_at(name: str, known: Sequence[str]) -> str:

@@ -226,12 +226,14 @@ class FunctionBinder:
         Some models send JSON as a string there. The parsed value may be in strict form.
         """
         texts = [wire for wire in self._containers if isinstance(sent.get(wire), str)]
+        if not texts:
+            return sent
         with suppress(ValidationError):  # A validator of the author may take the texts themselves.
-            if texts and self._validator(large=True)(to_json(sent).decode(), strict=True):
-                return sent
+            self._validator(large=True)(to_json(sent).decode(), strict=True)
+            return sent
         for wire in texts:
             sent[wire] = parsed(sent[wire])
-        return self._decode(sent) if texts and self._decode is not None else sent
+        return sent if self._decode is None else self._decode(sent)
 
     def _by_parameter(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values under the function's parameter names.

@@ -78,7 +78,7 @@ def problems_of(
             if (*steps,) in unknown:  # Another member of a union has refused it.
                 continue
             *above, name = steps
-            names = names_at(schema, above, tuples)
+            names = names_at(schema, above, tuples) if above else [*schema["properties"]]
             problem = unknown_name(str(name), names, path_text(above, known), len(unknown))
             unknown.add((*steps,))
         else:
