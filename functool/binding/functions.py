@@ -136,15 +136,21 @@ class FunctionBinder:
         if values is None:
             values = self._check_again(text)
         else:
-            # If the text was decoded and written again, it holds no repeated name.
-            counted = self._decode or (self._flat and text.count(":") == len(values))
-            if not (counted or self._names_are_valid(text)):
-                values = self._check_again(text)
+            # A flat text with one colon for each value has no other names. If the text was decoded
+            # and written again, it has no repeated ones.
+            ignores_others = self._flat and validate is self._validate
+            has_own = ignores_others and text.count(":") == len(values)
+            if not (has_own or self._decode):
+                self._refuse_repeats(text)
+                if ignores_others and not self._has_known_names(text):
+                    values = self._check_again(text)
             if self._may_nest:
                 refuse_depth(text)
             if self._may_overflow and not_finite(text):
                 refuse_infinite(decoded(text))
-        if self._droppable and "null" in text:
+        if self._droppable and (
+            len(text) >= LONG or "null" in text
+        ):  # Long text is slow to search.
             drop_nulls(values, self._droppable)
         return self._by_parameter(values) if self._names_differ else values
 
@@ -205,19 +211,16 @@ class FunctionBinder:
             return values
         raise ArgumentError(problems)
 
-    def _names_are_valid(self, text: str) -> bool:
-        """Return whether all names are known.
-
-        Raises:
-            ArgumentError: A name is repeated.
-        """
+    def _refuse_repeats(self, text: str) -> None:
+        """Raise an `ArgumentError` if a name is repeated in the text."""
         if not self._quoted_names or may_repeat(text, self._quoted_names):
             decoded(text)
-        if self._flat:
-            try:
-                self._validator()(text, strict=True)
-            except ValidationError:
-                return False
+
+    def _has_known_names(self, text: str) -> bool:
+        try:
+            self._validator()(text, strict=True)
+        except ValidationError:
+            return False
         return True
 
     def _parse_texts(self, sent: dict[str, Any]) -> dict[str, Any]:
