@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from functool import (
@@ -33,8 +33,6 @@ from functool.layers.passing import is_passing
 
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
 """The failures of a call after which its program cannot go on."""
-
-_CLOCKS = ("datetime.now", "date.today")
 
 
 class TooMuch(ToolError):
@@ -130,8 +128,12 @@ class Run:
 
         None refuses the function.
         """
-        if name in _CLOCKS:
-            return datetime.fromtimestamp(self.record.started, UTC)
+        if name == "datetime.now":  # As Python does, but its own zone is UTC.
+            zone: tzinfo | None = arguments[0]
+            now = datetime.fromtimestamp(self.record.started, zone or UTC)
+            return now if zone else now.replace(tzinfo=None)
+        if name == "date.today":
+            return datetime.fromtimestamp(self.record.started, UTC).date()
         if name == "time.time":
             return self.record.started
         if (

@@ -596,6 +596,28 @@ def test_clock_and_random_are_the_same_in_each_run(bank, paying):
     assert len(bank.paid) == 2
 
 
+@pytest.mark.parametrize(
+    ("clock", "expected"),
+    [
+        ("datetime.datetime.now() > datetime.datetime(2026, 1, 1)", True),
+        ("datetime.datetime.now().tzinfo", None),
+        (
+            "datetime.datetime.now(datetime.timezone(datetime.timedelta(hours=2))).utcoffset().seconds",
+            7200,
+        ),
+        ("datetime.date.today() > datetime.date(2026, 1, 1)", True),
+        ("len(str(datetime.date.today()))", 10),
+        (
+            "datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None) == datetime.datetime.now()",
+            True,
+        ),
+    ],
+)
+def test_the_clock_answers_in_python_s_types(paying, clock, expected):
+    """`date.today` is a date, and `now` has the zone that the program names, or none."""
+    assert value_of(paying, f"import datetime\n{clock}") == expected
+
+
 def test_a_denied_call_raises_in_the_program(bank, paying):
     """A person's refusal is an exception that the program may handle."""
     context = Context()
