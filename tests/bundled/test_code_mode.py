@@ -597,6 +597,31 @@ def test_clock_and_random_are_the_same_in_each_run(bank, paying):
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        "calls = [pay(to='b', amount=1) for _ in range(2)]\nprint('paid', len(calls))",
+        "[pay(to='b', amount=1)]",
+        "import asyncio\ncalls = asyncio.gather(pay(to='b', amount=1))\nfor _ in range(2):\n    pass",
+        "def pay_later():\n    return pay(to='b', amount=1)\npay_later()",
+    ],
+)
+def test_a_call_that_is_never_awaited_is_an_error(bank, paying, code):
+    """A call that the program makes and does not await has not run, and the model reads that."""
+    result = run(paying, f"await pay(to='a', amount=1)\n{code}")
+
+    assert "a call of pay was not awaited, so it did not run" in result.error.message
+    assert outcomes(result) == [("pay", "done")]
+    assert bank.paid == [("a", 1)]
+
+
+def test_a_call_may_be_awaited_later(bank, paying):
+    """A call may be kept, or made by another function, and awaited afterwards."""
+    code = "def one(to):\n    return pay(to=to, amount=1)\ncalls = [one(to) for to in 'ab']\n[await c for c in calls]"
+
+    assert value_of(paying, code) == ["paid a", "paid b"]
+
+
+@pytest.mark.parametrize(
     ("clock", "expected"),
     [
         ("datetime.datetime.now() > datetime.datetime(2026, 1, 1)", True),
