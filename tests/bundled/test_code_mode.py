@@ -401,6 +401,7 @@ def test_a_tool_that_takes_control_ends_the_program():
     tool = code_mode([hand_over, teams])
     together = run(tool, "import asyncio\nawait asyncio.gather(hand_over(to='x'), teams())")
     assert "Nothing was run" in together.text
+    assert outcomes(together) == [("hand_over", "refused"), ("teams", "refused")]
     assert ran == []
     alone = run(tool, "await hand_over(to='y')\nawait hand_over(to='z')", id="c2")
 
