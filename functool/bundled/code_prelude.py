@@ -108,8 +108,12 @@ def _functool_any(values):
 def _functool_all(values):
     return all([_functool_test(value) for value in values])
 
-# The names of the tools whose calls no `await` has begun.
+# The names of the tools whose calls no `await` has begun. An exception may keep a program from
+# awaiting them, so a program that has caught one is not blamed for the calls before it.
 _functool_open = []
+
+def _functool_caught():
+    _functool_open.clear()
 
 def _functool_end(value, names):
     for name in _functool_open:
@@ -120,7 +124,8 @@ def _functool_end(value, names):
     return _functool_out(value, names)
 
 async def _functool_tool(name, arguments):
-    _functool_open.remove(name)
+    if name in _functool_open:
+        _functool_open.remove(name)
     answer = await _functool_call(name, _functool_sent(arguments))
     if answer[0] == 2:
         raise RuntimeError(answer[1])

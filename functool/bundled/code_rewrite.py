@@ -23,6 +23,7 @@ UNTESTED = frozenset({"takewhile", "dropwhile", "filterfalse", "compress"})
 
 _TEST = "_functool_test"
 _END = "_functool_end"
+_CAUGHT = "_functool_caught"
 _UNCHECKED = frozenset({"eval", "exec"})
 """Functions that run a text as a program, which nothing would check."""
 
@@ -235,6 +236,12 @@ class _Tests(ast.NodeTransformer):
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
         node.values = [*map(self._checked, node.values[:-1]), node.values[-1]]
+        return node
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        self.generic_visit(node)
+        call = ast.Call(ast.Name(_CAUGHT, ast.Load()), [], [])
+        node.body.insert(0, ast.copy_location(ast.Expr(call), node.body[0]))
         return node
 
     # The functions that test values are replaced everywhere, also where they are used as values.

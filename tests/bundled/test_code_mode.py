@@ -615,6 +615,19 @@ def test_a_call_that_is_never_awaited_is_an_error(bank, paying, code):
     assert bank.paid == [("a", 1)]
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def fail():\n    raise ValueError('x')\ntry:\n    [pay(to='b', amount=1), fail()]\nexcept ValueError:\n    pass\nawait pay(to='c', amount=1)",
+        "call = pay(to='c', amount=1)\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    pass\nawait call",
+        "import asyncio\nasync def fail():\n    raise ValueError('x')\ntry:\n    await asyncio.gather(fail(), pay(to='b', amount=1))\nexcept ValueError:\n    pass\nawait pay(to='c', amount=1)",
+    ],
+)
+def test_a_call_that_an_exception_left_behind_is_no_error(paying, code):
+    """A program that handles an exception goes on, though a call was not awaited because of it."""
+    assert value_of(paying, code) == "paid c"
+
+
 def test_a_call_may_be_awaited_later(bank, paying):
     """A call may be kept, or made by another function, and awaited afterwards."""
     code = "def one(to):\n    return pay(to=to, amount=1)\ncalls = [one(to) for to in 'ab']\n[await c for c in calls]"
