@@ -44,6 +44,7 @@ class AzureAISearchTool(WrapperTool):
         endpoint: The URL of the service.
         index_name: The index.
         timeout: Seconds for one search with its retries.
+        untrusted: Whether somebody else may have written documents. See `ToolSettings`.
         **options: The other arguments of `AzureIndex`: the key or credential, the mode, the fields.
 
     Raises:
@@ -51,9 +52,16 @@ class AzureAISearchTool(WrapperTool):
     """
 
     def __init__(
-        self, endpoint: str, index_name: str, *, timeout: float = 30.0, **options: Any
+        self,
+        endpoint: str,
+        index_name: str,
+        *,
+        timeout: float = 30.0,
+        untrusted: bool = True,
+        **options: Any,
     ) -> None:
-        super().__init__(search_tool(AzureIndex(endpoint, index_name, **options)), timeout=timeout)
+        index = AzureIndex(endpoint, index_name, **options)
+        super().__init__(search_tool(index, untrusted=untrusted), timeout=timeout)
 
 
 class AzureIndex:

@@ -108,7 +108,24 @@ def _functool_any(values):
 def _functool_all(values):
     return all([_functool_test(value) for value in values])
 
+# The names of the tools whose calls no `await` has begun. An exception may keep a program from
+# awaiting them, so a program that has caught one is not blamed for the calls before it.
+_functool_open = []
+
+def _functool_caught():
+    _functool_open.clear()
+
+def _functool_end(value, names):
+    for name in _functool_open:
+        raise RuntimeError(
+            "the program ended, and a call of " + name + " was not awaited, so it did not run:"
+            " write `await " + name + "(...)`, or await asyncio.gather of several calls"
+        )
+    return _functool_out(value, names)
+
 async def _functool_tool(name, arguments):
+    if name in _functool_open:
+        _functool_open.remove(name)
     answer = await _functool_call(name, _functool_sent(arguments))
     if answer[0] == 2:
         raise RuntimeError(answer[1])
@@ -129,7 +146,9 @@ def prelude(functions: Iterable[str]) -> str:
         f"    def __{name}__(self, *others):\n        _functool_raise()" for name in _REFUSED
     )
     tools = [
-        f"async def {name}(**arguments):\n    return await _functool_tool({name!r}, arguments)\n"
+        f"def {name}(**arguments):\n"
+        f"    _functool_open.append({name!r})\n"
+        f"    return _functool_tool({name!r}, arguments)\n"
         for name in functions
     ]
     return "\n".join([_PRELUDE.format(methods=methods), *tools])

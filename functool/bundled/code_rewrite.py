@@ -22,7 +22,8 @@ UNTESTED = frozenset({"takewhile", "dropwhile", "filterfalse", "compress"})
 """Functions of `itertools` that test values without a check. Programs cannot use them."""
 
 _TEST = "_functool_test"
-_OUT = "_functool_out"
+_END = "_functool_end"
+_CAUGHT = "_functool_caught"
 _UNCHECKED = frozenset({"eval", "exec"})
 """Functions that run a text as a program, which nothing would check."""
 
@@ -176,11 +177,15 @@ class _Tests(ast.NodeTransformer):
 
     def visit_Module(self, node: ast.Module) -> ast.AST:
         self.generic_visit(node)
-        last = node.body[-1] if node.body else None
-        if isinstance(last, ast.Expr):  # The value that the program returns.
-            names = ast.Tuple([ast.Constant(name) for name in _attributes(node)], ast.Load())
-            call = ast.Call(ast.Name(_OUT, ast.Load()), [last.value, names], [])
-            last.value = ast.copy_location(call, last.value)
+        if not node.body:
+            return node
+        if not isinstance(last := node.body[-1], ast.Expr):
+            last = ast.copy_location(ast.Expr(ast.Constant(None)), last)
+            node.body.append(last)
+        # The value that the program returns. A call that was not awaited is an error.
+        names = ast.Tuple([ast.Constant(name) for name in _attributes(node)], ast.Load())
+        call = ast.Call(ast.Name(_END, ast.Load()), [last.value, names], [])
+        last.value = ast.copy_location(call, last)
         return node
 
     def _checked(self, node: ast.expr) -> ast.expr:
@@ -231,6 +236,12 @@ class _Tests(ast.NodeTransformer):
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
         node.values = [*map(self._checked, node.values[:-1]), node.values[-1]]
+        return node
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        self.generic_visit(node)
+        call = ast.Call(ast.Name(_CAUGHT, ast.Load()), [], [])
+        node.body.insert(0, ast.copy_location(ast.Expr(call), node.body[0]))
         return node
 
     # The functions that test values are replaced everywhere, also where they are used as values.

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from functool import (
@@ -33,8 +33,6 @@ from functool.layers.passing import is_passing
 
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
 """The failures of a call after which its program cannot go on."""
-
-_CLOCKS = ("datetime.now", "date.today")
 
 
 class TooMuch(ToolError):
@@ -130,8 +128,12 @@ class Run:
 
         None refuses the function.
         """
-        if name in _CLOCKS:
-            return datetime.fromtimestamp(self.record.started, UTC)
+        if name == "datetime.now":  # As Python does, but its own zone is UTC.
+            zone: tzinfo | None = arguments[0]
+            now = datetime.fromtimestamp(self.record.started, zone or UTC)
+            return now if zone else now.replace(tzinfo=None)
+        if name == "date.today":
+            return datetime.fromtimestamp(self.record.started, UTC).date()
         if name == "time.time":
             return self.record.started
         if (
@@ -264,17 +266,18 @@ class Run:
         )
         begun = {} if controls else {i: Later(answer, call) for i, call in enumerate(group)}
         results = await tools.call_all(group, context, begun=begun, gate=gate)
+        ran = not controls or len(group) == 1  # Beside others, such a tool refuses all of them.
         for call, result in zip(group, results, strict=True):
             if call.id not in ended:
-                ended[call.id] = await in_thread(self._outcome, call, result)
+                ended[call.id] = await in_thread(self._outcome, call, result, ran)
 
-    def _outcome(self, call: ToolCall, result: ToolResult) -> Outcome | Stopped:
+    def _outcome(self, call: ToolCall, result: ToolResult, ran: bool = True) -> Outcome | Stopped:
         """Return the outcome of a finished call, or why the program has to stop."""
         request = result.metadata.get("approval")
         failed = None if result.error is None else result.error.type
         asks = request if isinstance(request, ApprovalRequest) else None
         waits = asks is not None and failed == "ApprovalRequired"
-        refused = self._did_not_run(call, result)
+        refused = not ran or self._did_not_run(call, result)
         # Guardrails are asked before the journal is. So a refused call may have run before.
         before = self.record.before(call) if waits or refused else None
         if before is not None and before.state == "unknown":

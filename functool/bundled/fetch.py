@@ -80,7 +80,11 @@ class Page:
 
 
 def fetch_tool(
-    *, timeout: float = 20.0, allow: Iterable[str] | None = None, max_bytes: int = 5_000_000
+    *,
+    timeout: float = 20.0,
+    allow: Iterable[str] | None = None,
+    max_bytes: int = 5_000_000,
+    untrusted: bool = True,
 ) -> Tool:
     """Return a tool `fetch(url)` that reads one page.
 
@@ -92,6 +96,7 @@ def fetch_tool(
             address that is not public is allowed only if it, or its network, is an entry
             (`10.1.2.3`, `10.0.0.0/8`). The pattern of a name is not enough.
         max_bytes: How long a body may be after decompression, in bytes. A longer one is an error.
+        untrusted: Whether somebody else may have written the pages. See `ToolSettings`.
 
     Raises:
         DefinitionError: `allow` has an entry that is not a host pattern, or `max_bytes` is not
@@ -99,10 +104,13 @@ def fetch_tool(
     """
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes <= 0:
         raise DefinitionError(f"max_bytes must be a positive number of bytes, not {max_bytes!r}")
-    return tool_over(Outbound(Reach(allow)), timeout=timeout, max_bytes=max_bytes)
+    outbound = Outbound(Reach(allow))
+    return tool_over(outbound, timeout=timeout, max_bytes=max_bytes, untrusted=untrusted)
 
 
-def tool_over(outbound: Outbound, *, timeout: float, max_bytes: int) -> Tool:
+def tool_over(
+    outbound: Outbound, *, timeout: float, max_bytes: int, untrusted: bool = True
+) -> Tool:
     """Return the fetch tool, which sends its requests with `outbound`."""
 
     async def fetch(url: UrlText) -> ToolResult:
@@ -119,7 +127,7 @@ def tool_over(outbound: Outbound, *, timeout: float, max_bytes: int) -> Tool:
             return http_error(page.status, shown, metadata, page.retry_after)
         return ToolResult.of(shown, metadata=metadata)
 
-    settings = ToolSettings(read_only=True, tags=("web",))
+    settings = ToolSettings(read_only=True, tags=("web",), untrusted=untrusted)
     return FunctionTool(fetch, name="fetch", timeout=timeout, settings=settings)
 
 

@@ -245,11 +245,12 @@ class SearchIndex:
         self._db.execute("INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)", row)
 
 
-def search_tool(index: Index) -> Tool:
+def search_tool(index: Index, *, untrusted: bool = True) -> Tool:
     """Return a tool `search(query, limit=10, offset=0, filters=None)` over an index.
 
     Args:
         index: A `SearchIndex`, or an object with such a `query`. A sync `query` runs in a thread.
+        untrusted: Whether somebody else may have written documents. See `ToolSettings`.
 
     Raises:
         DefinitionError: The index has no `query`.
@@ -283,7 +284,9 @@ def search_tool(index: Index) -> Tool:
     return FunctionTool(
         search,
         name="search",
-        settings=ToolSettings(read_only=True, idempotent=True, tags=("search",)),
+        settings=ToolSettings(
+            read_only=True, idempotent=True, tags=("search",), untrusted=untrusted
+        ),
     )
 
 

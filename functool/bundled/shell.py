@@ -90,7 +90,7 @@ def shell_tool(
         DefinitionError: The sandbox program or a directory is missing, a limit is not valid or
             cannot be enforced here, `env` has an invalid variable, or this is not Linux.
     """
-    _check(sandbox, timeout=timeout, max_output=max_output, max_file_size=max_file_size)
+    _check(sandbox, network, timeout=timeout, max_output=max_output, max_file_size=max_file_size)
     shell = _Shell(*open_workdir(workdir), _variables(env), timeout, max_output, max_file_size)
     if sandbox == "bwrap":
         shell.sandbox = Sandbox(
@@ -241,7 +241,7 @@ def _variables(env: Mapping[str, str] | None) -> Mapping[str, str]:
     return env or {}
 
 
-def _check(sandbox: str, **limits: float) -> None:
+def _check(sandbox: str, network: bool, **limits: float) -> None:
     for name, value in limits.items():
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not LEAST[name] <= value < math.inf:
@@ -250,6 +250,8 @@ def _check(sandbox: str, **limits: float) -> None:
             )
     if sandbox not in ("bwrap", "none"):
         raise DefinitionError(f"shell_tool: sandbox={sandbox!r} is neither 'bwrap' nor 'none'")
+    if not isinstance(network, bool):  # A stored "no" would open the network.
+        raise DefinitionError(f"shell_tool: network={network!r} is neither True nor False")
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         raise DefinitionError(
             "shell_tool needs Linux: it holds processes by their descriptors (pidfd_open)"

@@ -80,6 +80,14 @@ def tool_for(server, **options):
     return AzureAISearchTool(server.url, "docs", **{"key": "the-key", **options})
 
 
+def test_documents_are_untrusted(server, service):
+    """A hit says that somebody else may have written it, unless the host says otherwise."""
+    assert call(tool_for(server), {"query": "lake"}).metadata["sources"] == ["search"]
+    trusted = call(tool_for(server, untrusted=False), {"query": "lake"})
+    assert trusted.success
+    assert "sources" not in trusted.metadata
+
+
 def test_a_text_query_goes_out_as_the_contract_says(server, service):
     """The request has the index, the API version, the key, the words, the fields and the page."""
     result = call(tool_for(server, metadata_fields=["year"]), {"query": "warm lake", "limit": 1})

@@ -401,6 +401,7 @@ def test_a_tool_that_takes_control_ends_the_program():
     tool = code_mode([hand_over, teams])
     together = run(tool, "import asyncio\nawait asyncio.gather(hand_over(to='x'), teams())")
     assert "Nothing was run" in together.text
+    assert outcomes(together) == [("hand_over", "refused"), ("teams", "refused")]
     assert ran == []
     alone = run(tool, "await hand_over(to='y')\nawait hand_over(to='z')", id="c2")
 
@@ -594,6 +595,66 @@ def test_clock_and_random_are_the_same_in_each_run(bank, paying):
 
     assert result.success, result.text
     assert len(bank.paid) == 2
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "calls = [pay(to='b', amount=1) for _ in range(2)]\nprint('paid', len(calls))",
+        "[pay(to='b', amount=1)]",
+        "import asyncio\ncalls = asyncio.gather(pay(to='b', amount=1))\nfor _ in range(2):\n    pass",
+        "def pay_later():\n    return pay(to='b', amount=1)\npay_later()",
+    ],
+)
+def test_a_call_that_is_never_awaited_is_an_error(bank, paying, code):
+    """A call that the program makes and does not await has not run, and the model reads that."""
+    result = run(paying, f"await pay(to='a', amount=1)\n{code}")
+
+    assert "a call of pay was not awaited, so it did not run" in result.error.message
+    assert outcomes(result) == [("pay", "done")]
+    assert bank.paid == [("a", 1)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def fail():\n    raise ValueError('x')\ntry:\n    [pay(to='b', amount=1), fail()]\nexcept ValueError:\n    pass\nawait pay(to='c', amount=1)",
+        "call = pay(to='c', amount=1)\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    pass\nawait call",
+        "import asyncio\nasync def fail():\n    raise ValueError('x')\ntry:\n    await asyncio.gather(fail(), pay(to='b', amount=1))\nexcept ValueError:\n    pass\nawait pay(to='c', amount=1)",
+    ],
+)
+def test_a_call_that_an_exception_left_behind_is_no_error(paying, code):
+    """A program that handles an exception goes on, though a call was not awaited because of it."""
+    assert value_of(paying, code) == "paid c"
+
+
+def test_a_call_may_be_awaited_later(bank, paying):
+    """A call may be kept, or made by another function, and awaited afterwards."""
+    code = "def one(to):\n    return pay(to=to, amount=1)\ncalls = [one(to) for to in 'ab']\n[await c for c in calls]"
+
+    assert value_of(paying, code) == ["paid a", "paid b"]
+
+
+@pytest.mark.parametrize(
+    ("clock", "expected"),
+    [
+        ("datetime.datetime.now() > datetime.datetime(2026, 1, 1)", True),
+        ("datetime.datetime.now().tzinfo", None),
+        (
+            "datetime.datetime.now(datetime.timezone(datetime.timedelta(hours=2))).utcoffset().seconds",
+            7200,
+        ),
+        ("datetime.date.today() > datetime.date(2026, 1, 1)", True),
+        ("len(str(datetime.date.today()))", 10),
+        (
+            "datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None) == datetime.datetime.now()",
+            True,
+        ),
+    ],
+)
+def test_the_clock_answers_in_python_s_types(paying, clock, expected):
+    """`date.today` is a date, and `now` has the zone that the program names, or none."""
+    assert value_of(paying, f"import datetime\n{clock}") == expected
 
 
 def test_a_denied_call_raises_in_the_program(bank, paying):

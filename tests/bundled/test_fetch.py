@@ -177,6 +177,15 @@ def tool_with(resolve, *, allow=("*.test", "127.0.0.1"), tls=None):
     return tool_over(outbound, timeout=20.0, max_bytes=5_000_000)
 
 
+def test_a_page_is_untrusted(server):
+    """The result of a page says that somebody else may have written it, unless the host says otherwise."""
+    server.reply("/page", "hello")
+    url = f"{server.url}/page"
+
+    assert fetch(url).metadata["sources"] == ["fetch"]
+    assert "sources" not in fetch(url, untrusted=False).metadata
+
+
 def test_no_spelling_of_a_private_address_is_connected_to(server, capsys):
     """Of all the ways to spell an address that is not public none is connected to, though a block list misses many."""
     server.reply("/secret", "the secret")
@@ -284,6 +293,7 @@ def test_redirects_are_followed_and_counted(server):
         "status": 200,
         "media_type": "text/plain",
         "size": 7,
+        "sources": ["fetch"],
     }
     assert [seen.path for seen in server.seen] == ["/a", "/b?x=1", "/c/d"]
     endless = fetch(f"{server.url}/loop")

@@ -831,6 +831,7 @@ def test_a_list_of_words_is_advice(work):
         ({"env": {"A": "x\0"}}, "env has 'A'"),
         ({"env": {"A": 1}}, "env has 'A'"),
         ({"sandbox": "docker"}, "sandbox"),
+        ({"network": "no"}, "network"),
         ({"workdir": "missing"}, "workdir"),
         ({"workdir": "nul\0"}, "workdir"),
         ({"workdir": sys.executable}, "not a directory"),
