@@ -39,6 +39,7 @@ from functool import Context, FunctionTool, ToolModel, Toolset
 from functool.guardrails import require_approval
 
 print("printed while loading")
+number = 3
 
 
 @FunctionTool
@@ -699,6 +700,10 @@ TWO_URLS = ["a=mcp:http://127.0.0.1:9/mcp", "b=mcp:http://127.0.0.1:9/mcp"]
         (["serve", "http://127.0.0.1:9/mcp"], "mcp:http://127.0.0.1:9/mcp serves it again"),
         (["serve", "kit.py", "--header", "A=HOME"], "MCP server's URL"),
         (["serve", *TWO_URLS, "--header", "A=HOME"], "--header a:NAME=VARIABLE"),
+        (
+            ["serve", "kit.py", "--guardrail", "kit.py:number"],
+            "--guardrail kit.py:number is of type int",
+        ),
         (["serve", *TWO_URLS, "--header", "c:A=HOME"], "no server is called 'c'; known: a, b"),
         (["serve", TWO_URLS[0], "kit.py", "--header", "kit:A=HOME"], "known: a"),
     ],
