@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from textwrap import dedent
@@ -38,6 +39,7 @@ from functool import Context, FunctionTool, ToolModel, Toolset
 from functool.guardrails import require_approval
 
 print("printed while loading")
+number = 3
 
 
 @FunctionTool
@@ -698,6 +700,10 @@ TWO_URLS = ["a=mcp:http://127.0.0.1:9/mcp", "b=mcp:http://127.0.0.1:9/mcp"]
         (["serve", "http://127.0.0.1:9/mcp"], "mcp:http://127.0.0.1:9/mcp serves it again"),
         (["serve", "kit.py", "--header", "A=HOME"], "MCP server's URL"),
         (["serve", *TWO_URLS, "--header", "A=HOME"], "--header a:NAME=VARIABLE"),
+        (
+            ["serve", "kit.py", "--guardrail", "kit.py:number"],
+            "--guardrail kit.py:number is of type int",
+        ),
         (["serve", *TWO_URLS, "--header", "c:A=HOME"], "no server is called 'c'; known: a, b"),
         (["serve", TWO_URLS[0], "kit.py", "--header", "kit:A=HOME"], "known: a"),
     ],
@@ -907,6 +913,25 @@ def test_approval_at_the_terminal(folder, answer, said, code):
     child.wait()
 
     assert child.exitstatus == code
+
+
+@pytest.mark.parametrize("of_a_server", [False, True])
+@pytest.mark.parametrize(("key", "said"), [("c", "Aborted!"), ("d", "Error: A person refused")])
+def test_leaving_the_question(folder, of_a_server, key, said):
+    """At the question Ctrl-C ends the program at once, and Ctrl-D refuses; neither is a failure of a guardrail."""
+    if of_a_server:
+        pytest.importorskip("mcp")
+    target = f"{SERVER} kit.py" if of_a_server else "kit.py"
+    child = terminal(folder, "call", target, "delete", "--path", "x")
+    child.expect(r"\[y/N.*\]: ")
+    time.sleep(0.3)  # Python misses a signal that comes just before it reads.
+    child.sendcontrol(key)
+    rest = child.read()
+    child.wait()
+
+    assert said in rest
+    assert "guardrail" not in rest and "deleted" not in rest
+    assert child.exitstatus == 1
 
 
 def test_approval_of_a_server_at_the_terminal(folder):

@@ -10,6 +10,8 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 
 
+from click import ClickException
+
 from functool import ApprovalRequest, Context, FunctionTool, GuardrailError, ToolCall
 from functool.guardrails import require_approval
 from functool.integrations.click_approval import approve, edited, request_text
@@ -181,3 +183,13 @@ def test_editing_at_the_terminal(tmp_path):
     child.expect(r"\[y/N/e\]: ")
     child.sendline("e")
     child.expect("removed b")
+
+
+def test_an_editor_that_does_not_start(capsys):
+    """Without the editor nothing is approved, and the person is asked again."""
+
+    def broken(*args, **options):
+        raise ClickException("no-such-editor: Editing failed\x1b[2J")
+
+    assert edited(request(a=1), broken) is None
+    assert capsys.readouterr().err == "no-such-editor: Editing failed[2J\n"

@@ -14,8 +14,10 @@ from tests.command_line import PIPES, PROGRAM, SERVER, run, serving
 from tests.support import free_port
 
 TOOLS = '''
+import asyncio
 import functools
 import sys
+import time
 from contextlib import asynccontextmanager, contextmanager
 
 from functool import Context, FileContent, FunctionTool, ImageContent, ToolSettings
@@ -40,6 +42,20 @@ def files() -> list[ImageContent | FileContent]:
 def ada_only() -> str:
     """Exist for Ada."""
     return "ada"
+
+
+@FunctionTool
+async def wait() -> None:
+    """Wait."""
+    print("begun", file=sys.stderr, flush=True)
+    await asyncio.sleep(60)
+
+
+@FunctionTool
+def wait_in_thread() -> None:
+    """Wait in a thread."""
+    print("begun", file=sys.stderr, flush=True)
+    time.sleep(60)
 
 
 def plain():
@@ -199,6 +215,23 @@ def test_a_stopped_server_closes_its_context(folder, transport, number):
     assert "close\n" in rest
     assert "Traceback" not in rest
     assert process.returncode == 128 + number
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 128 + 15)])
+@pytest.mark.parametrize("tool", ["wait", "wait_in_thread"])
+def test_a_stopped_call_closes_its_context(folder, tool, number, code):
+    """On Ctrl-C, and when it is terminated, a call closes what it opened."""
+    words = ["call", "--context", "deps_kit.py:ada", "deps_kit.py", tool]
+    with subprocess.Popen([*PROGRAM, *words], cwd=folder, text=True, **PIPES) as process:
+        assert process.stderr.readline() == "open\n"
+        assert process.stderr.readline() == "begun\n"
+        process.send_signal(number)
+        rest = process.stderr.read()
+        process.wait(60)
+
+    assert "close\n" in rest
+    assert "Traceback" not in rest
+    assert process.returncode == code
 
 
 def test_sessions_share_dependencies_and_no_state(folder):

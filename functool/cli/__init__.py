@@ -26,7 +26,7 @@ from functool.cli.commands import (
     first_line,
     header_option,
 )
-from functool.cli.contexts import context_option, opened_context
+from functool.cli.contexts import closed_on_sigterm, context_option, opened_context
 from functool.cli.journals import journal
 from functool.cli.locking import compare, lock
 from functool.cli.playing import play
@@ -385,7 +385,7 @@ def _with_toolset(
         async with way as toolset:
             await run(toolset)
 
-    with readable_errors():
+    with readable_errors(), closed_on_sigterm():
         asyncio.run(go())
 
 

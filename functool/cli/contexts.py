@@ -6,8 +6,14 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, redirect_stdout, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import (
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    redirect_stdout,
+    suppress,
+)
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -94,6 +100,20 @@ def _context(found: Any, name: str) -> Context[Any]:
         remedy = ": decorate it with @contextlib.asynccontextmanager"
     kind = type(found).__name__
     raise click.UsageError(f"--context {name} gave a {kind}, no functool.Context{remedy}")
+
+
+@contextmanager
+def closed_on_sigterm() -> Iterator[None]:
+    """End the program on SIGTERM only after what is open in the block has been closed."""
+
+    def end(*ignored: Any) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run_until_stopped(

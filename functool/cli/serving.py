@@ -6,7 +6,7 @@ import asyncio
 import re
 import shlex
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import PurePath
@@ -214,5 +214,8 @@ def _guards(names: Sequence[str]) -> list[Callable[..., Any]]:
     found: list[Callable[..., Any]] = []
     for name in names:
         given = object_of(name)
+        if not isinstance(given, Iterable) and not callable(given):
+            kind = type(given).__name__
+            raise click.UsageError(f"--guardrail {name} is of type {kind}, and no guardrail")
         found += [given] if callable(given) else list(given)
     return found

@@ -83,8 +83,7 @@ class _Result(amplifier_core.ToolResult):  # type: ignore[misc]
 class Exported:
     """A functool tool with the attributes and the method that Amplifier looks for.
 
-    All calls share one `context`. Its state lives as long as the session that the tool is mounted
-    in.
+    All calls share one `context`. Its state lives as long as this object.
     """
 
     def __init__(self, tool: Tool, context: Context[Any] | None = None) -> None:
@@ -124,6 +123,9 @@ class Exported:
 
 def export(tool: Tool, *, context: Context[Any] | None = None) -> Exported:
     """Return `tool` as an object that Amplifier can mount and run.
+
+    All calls of the object share one Context. So export the tool anew for each session, as `mount`
+    does: two sessions would share state, approvals and grants.
 
     Raises:
         TypeError: `tool` is not a tool.

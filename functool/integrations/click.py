@@ -20,7 +20,7 @@ except ModuleNotFoundError as _error:
     raise ImportError("commands need click and rich: pip install 'functool[cli]'") from _error
 
 from functool import Context, Tool, ToolCall, ToolEvent, ToolResult, Toolset
-from functool.integrations.click_approval import NO_TERMINAL, approve
+from functool.integrations.click_approval import NO_TERMINAL, answered, approve
 from functool.integrations.visible import visible
 
 FLAGS = ("--help", "--json", "--yes")
@@ -166,17 +166,21 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
         choices = [str(choice) for choice in part.get("enum", ())]
         kind = click.Choice(choices) if choices else FORM_TYPES.get(part.get("type"), str)
         question = visible(str(part.get("title", name)))
-        answers[name] = click.prompt(question, default=part.get("default"), type=kind, err=True)
+        default = part.get("default")
+        answer = answered(click.prompt, question, default=default, type=kind, err=True)
+        if answer is None:
+            return None
+        answers[name] = answer
     return answers
 
 
 def confirm(question: str) -> bool:
-    """Ask yes or no at the terminal. Without a terminal the answer is no."""
+    """Ask yes or no at the terminal. Without a terminal, and at its end, the answer is no."""
     question = visible(question)
     if not sys.stdin.isatty():
         click.echo(f"{question}\n{NO_TERMINAL}", err=True)
         return False
-    return click.confirm(question, err=True)
+    return bool(answered(click.confirm, question, err=True))
 
 
 @contextmanager

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -17,6 +19,8 @@ NO_TERMINAL = "There is no terminal to ask at: --yes approves."
 MAX_QUESTION = 10_000
 """The most characters of arguments that a person is shown."""
 HELP = "y runs it, N refuses it, e opens the arguments in $EDITOR"
+
+Answer = TypeVar("Answer")
 
 
 def approve(request: ApprovalRequest) -> Decision:
@@ -39,14 +43,38 @@ def approve(request: ApprovalRequest) -> Decision:
         raise GuardrailError("The call was refused. Nobody was asked: there is no terminal.")
     refused = Decision(approved=False, reason="The person at the terminal did not approve.")
     while True:
-        answer = click.prompt(f"{question} [y/N/e]", "n", show_default=False, err=True).strip()
-        if answer.lower() in ("y", "yes"):
+        words = f"{question} [y/N/e]"
+        given = answered(click.prompt, words, "n", show_default=False, err=True)
+        answer = "n" if given is None else str(given).strip().lower()
+        if answer in ("y", "yes"):
             return Decision(approved=True)
-        if answer.lower() in ("n", "no"):
+        if answer in ("n", "no"):
             return refused
-        if answer.lower() in ("e", "edit") and (arguments := edited(request)) is not None:
+        if answer in ("e", "edit") and (arguments := edited(request)) is not None:
             return Decision(approved=True, arguments=arguments)
         question = HELP
+
+
+def answered(ask: Callable[..., Answer], *words: Any, **options: Any) -> Answer | None:
+    """Return a person's answer at the terminal, or None at the end of the input (Ctrl-D).
+
+    Raises:
+        KeyboardInterrupt: The person pressed Ctrl-C. The handler of an event loop would only cancel
+            the task, which waits for the answer and would not see that.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler) if in_main else None
+    try:
+        return ask(*words, **options)
+    except click.Abort as error:
+        click.echo(err=True)
+        # click raises the same for both, from the one that it caught.
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        return None
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def request_text(request: ApprovalRequest) -> str:
@@ -58,17 +86,23 @@ def request_text(request: ApprovalRequest) -> str:
 def edited(
     request: ApprovalRequest, edit: Callable[..., str | None] | None = None
 ) -> dict[str, Any] | None:
-    """Return the arguments after a person edited them in $EDITOR, or None if nothing was saved."""
+    """Return the arguments after a person edited them in $EDITOR.
+
+    None if nothing was saved, or if no editor starts: its error is printed.
+    """
     text: str | None = arguments_text(request.arguments)
     while True:
-        text = (edit or click.edit)(text, extension=".json", require_save=True)
+        try:
+            text = (edit or click.edit)(text, extension=".json", require_save=True)
+        except click.ClickException as error:
+            click.echo(visible(error.format_message()), err=True)
+            return None
         if text is None:
             return None
         try:
             return read_arguments(text)
         except ValueError as error:
-            again = click.confirm(f"{error}. Edit again?", default=True, err=True)
-            if not again:
+            if not answered(click.confirm, f"{error}. Edit again?", default=True, err=True):
                 return None
 
 
