@@ -28,6 +28,7 @@ from functool.integrations.temporal_outcome import (
     unknown_outcome,
 )
 from functool.layers.journal import Journal
+from functool.layers.journal_once import key_of
 from functool.layers.journal_replay import pauses
 from functool.layers.passing import passing
 
@@ -123,7 +124,11 @@ async def _run(
         name=tool.name,
         arguments=request["arguments"],
         id=request["id"],
-        metadata={"sources": request["sources"]} if request["sources"] else {},
+        # Another attempt of this call, on another worker, has the same key.
+        metadata={
+            "journal": {"key": key_of(request["run"], tool.name, request["id"])},
+            **({"sources": request["sources"]} if request["sources"] else {}),
+        },
     )
     try:
         context = Context() if make_context is None else await inline(make_context, call)

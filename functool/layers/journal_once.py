@@ -332,8 +332,9 @@ def key_of(run: str, tool: str, call_id: str) -> str:
 def idempotency_key(context: Context[Any]) -> str:
     """Return the key of the running call, to send to a service that accepts idempotency keys.
 
-    Use it as `Annotated[str, Inject(idempotency_key)]`. Each attempt of a call has the same key.
-    Without a journal each call has a new key.
+    Use it as `Annotated[str, Inject(idempotency_key)]`. Each attempt of a call has the same key,
+    also on workers of Temporal and Ray. The same call that comes again has it too, with a journal
+    or on Temporal. Otherwise each call has a new key.
     """
     noted = None if context.call is None else context.call.metadata.get("journal")
     if noted is not None:
