@@ -71,8 +71,9 @@ class Once:
     def around(self, tool: Tool, run: str, *, appending: bool = False, through: str = "") -> Around:
         """Return the function that wraps the body of one tool.
 
-        With `appending`, a call needs no id, and a known id stands for a new call. `through` is the
-        name of the tool that calls this one, such as `call_tool` of a catalogue.
+        With `appending`, a call needs no id, and a known id with other arguments stands for a new
+        call. `through` is the name of the tool that calls this one, such as `call_tool` of a
+        catalogue.
         """
         defined: list[Definition] = []
 
@@ -133,7 +134,7 @@ class Once:
         Raises:
             JournalConflict: The call has no id, or an id that cannot be stored.
         """
-        call_id = call.id
+        call_id, arguments = call.id, arguments_text(call.arguments)
         if isinstance(call_id, str) and not is_utf8(call_id):
             raise JournalConflict(
                 "The call was not run: its id is no valid text. The host has to give each call an"
@@ -143,15 +144,18 @@ class Once:
             if not appending:
                 raise conflict_without_id()
             call_id = uuid4().hex
-        elif appending and self._store.fetch(key_of(run, tool.name, call_id)):
-            call_id = f"{call_id}+{uuid4().hex}"
+        elif appending:
+            found = self._store.fetch(key_of(run, tool.name, call_id))
+            if found is not None and found.arguments != arguments:
+                # Not a random number: if this call comes again, it is the same call.
+                call_id = f"{call_id}+{sha256(arguments.encode()).hexdigest()[:32]}"
         settings = tool.settings
         return Row(
             key=key_of(run, tool.name, call_id),
             run=run,
             tool=tool.name,
             call_id=call_id,
-            arguments=arguments_text(call.arguments),
+            arguments=arguments,
             definition="",
             repeatable=int(bool(settings.read_only or settings.idempotent)),
             state="started",
