@@ -28,6 +28,7 @@ from functool.integrations.temporal_outcome import (
     unknown_outcome,
 )
 from functool.layers.journal import Journal
+from functool.layers.journal_errors import Interrupted, OutcomeUnknown
 from functool.layers.journal_once import key_of
 from functool.layers.journal_replay import pauses
 from functool.layers.passing import passing
@@ -109,6 +110,9 @@ class _Body:
         self.began = True
         try:
             result = await proceed()
+        except Interrupted as error:  # What a journal under it answers is the outcome.
+            self.ended = isinstance(error, OutcomeUnknown)
+            raise
         except Exception:
             self.ended = True
             raise

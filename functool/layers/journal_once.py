@@ -22,6 +22,7 @@ from functool import ApprovalRequired, Context, TextContent, Tool, ToolCall, Too
 from functool.executors import in_thread
 from functool.guardrails.sources import with_labels_of
 from functool.layers.journal_errors import (
+    Interrupted,
     JournalConflict,
     JournalError,
     conflict_of_arguments,
@@ -231,13 +232,15 @@ class Once:
         _running_attempts.set((*outer, row.attempt))
         try:
             result, raised, error = await _outcome(proceed, context)
+            if isinstance(error, Interrupted):
+                raise error
             is_pause = isinstance(error, ApprovalRequired) or pauses(result)
             try:
                 await (self._forget(row) if is_pause else self._finish(row, result, raised))
             except JournalError as failure:
                 logger.error("what came of the call %s was not recorded: %s", row.key, failure)
                 note(context, {"key": row.key, "stored": False})
-        except BaseException:  # A cancelled body may have had its effect.
+        except BaseException:  # A cancelled or lost body may have had its effect.
             self._interrupt(row)
             raise
         finally:

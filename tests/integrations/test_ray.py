@@ -233,6 +233,18 @@ def test_each_attempt_of_a_call_has_the_same_key(tools, tmp_path, recorded):
     assert not recorded or (first, other) == ("r/keyed/1", "r/keyed/2")
 
 
+def test_a_call_whose_worker_was_lost_is_unknown_to_a_journal(tools, tmp_path):
+    """An operator finds the call, and the same call does not run again."""
+    journal = Journal(tmp_path / "calls.journal")
+    recorded = journal.once(tools, run="r")
+
+    assert lose_the_worker(recorded, "slow", tmp_path).error.type == "WorkerLost"
+
+    again = recorded.call_sync(call("slow", folder=str(tmp_path), seconds=60))
+    assert again.error.type == "OutcomeUnknown"
+    assert [entry.state for entry in journal.calls()] == ["unknown"]
+
+
 def test_dependencies_are_made_once_in_each_worker(cluster):
     """A named factory makes the `deps` of contexts where the body runs."""
     [tool] = on_ray([ray_tools.made_in], deps="tests.integrations.ray_tools:make_deps")
