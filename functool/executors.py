@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
@@ -80,7 +80,7 @@ def retrying(
     attempts: int = 3,
     *,
     on: type[Exception] | tuple[type[Exception], ...],
-    wait: float | Callable[..., float] | None = None,
+    wait: float | Callable[..., float | Awaitable[float]] | None = None,
     executor: Executor | None = None,
 ) -> Executor:
     """Return an executor that runs a body again if it raises one of the exceptions in `on`.
@@ -93,7 +93,7 @@ def retrying(
         attempts: How often the body runs at most.
         on: The exceptions that are retried.
         wait: Seconds between two attempts, or `wait(attempt)` or `wait(attempt, error)`, which gets
-            the number of the failed attempt, from 1. None is no wait.
+            the number of the failed attempt, from 1, and may be async. None is no wait.
         executor: Runs the body; by default the same executor as without `retrying`.
 
     Raises:
@@ -124,7 +124,7 @@ def retrying(
                 stopped = once or Tripwire.inside(error) or (task and task.cancelling())
                 if stopped or attempt == attempts:
                     raise
-                seconds = seconds_after(attempt, error)
+                seconds = max(0.0, float(await inline(seconds_after, attempt, error)))
                 logger.info(
                     "attempt %d of %d failed with %s; the next one comes in %g seconds",
                     *(attempt, attempts, type(error).__name__, seconds),
@@ -147,12 +147,12 @@ def checked_executor(executor: Executor | None) -> Executor | None:
     return executor
 
 
-def _waiting(wait: Any) -> Callable[[int, Exception], float]:
-    """Return a function that computes the seconds to wait after a failed attempt."""
+def _waiting(wait: Any) -> Callable[[int, Exception], Any]:
+    """Return a function that gives the seconds to wait after a failed attempt. It may be async."""
     if callable(wait):
         ask: Callable[..., Any] = wait
         count = 2 if takes(ask, 2) else 1
-        return lambda *asked: max(0.0, float(ask(*asked[:count])))
+        return lambda *asked: ask(*asked[:count])
     seconds = 0.0 if wait is None else wait
     if not _is_seconds(seconds):
         raise DefinitionError(f"wait must be a number of seconds or a function, not {wait!r}")

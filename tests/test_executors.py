@@ -552,18 +552,23 @@ def test_retrying_logs_each_attempt(caplog):
     assert caplog.messages == [said]
 
 
+async def twice(attempt):
+    return attempt * 2
+
+
 @pytest.mark.parametrize(
     ("wait", "slept"),
     [
         (None, [0, 0]),
         (1.5, [1.5, 1.5]),
         (lambda attempt: attempt * 2, [2, 4]),
+        (twice, [2, 4]),
         (lambda attempt, error: float(str(error)), [7, 0]),
         (lambda *given: len(given), [2, 2]),
     ],
 )
 def test_retrying_waits(wait, slept, monkeypatch):
-    """The wait is seconds, or a function of the attempt and of the error; less than nothing is nothing."""
+    """The wait is seconds, or a function of the attempt and the error, sync or async; less than nothing is nothing."""
     seen = []
 
     async def sleep(seconds):

@@ -37,11 +37,16 @@ from typing import Any, Self
 
 from functool import Context, FunctionTool, ToolError
 from functool.executors import in_thread
+from functool.layers.journal_errors import Interrupted
 
 try:
     from pebble import ProcessExpired, ProcessPool
 except ImportError as _error:
     raise ImportError("the process executor needs: pip install 'functool[processes]'") from _error
+
+
+class WorkerDied(Interrupted):
+    """The worker process died while it had the call. The call may have taken effect."""
 
 
 class ProcessExecutor:
@@ -75,7 +80,8 @@ class ProcessExecutor:
         Raises:
             TypeError: A worker cannot find the function by its name, or something cannot be sent
                 to another process.
-            ToolError: The worker died.
+            WorkerDied: The worker died while it had the call.
+            ToolError: The workers died before the call began.
         """
         job = _packed(func, args, kwargs)
         pool = await in_thread(self._running_pool)
@@ -83,11 +89,10 @@ class ProcessExecutor:
         try:
             return _unpacked(await _outcome(pool, pool.schedule(_work, (ticket, job)), ticket))
         except ProcessExpired as expired:
-            raise ToolError(
-                f"The worker process of the tool died (exit code {expired.exitcode})."
-            ) from expired
+            died = f"The worker process of the tool died (exit code {expired.exitcode})."
+            raise _lost(died, ticket) from expired
         except concurrent.futures.BrokenExecutor as broken:
-            raise ToolError("The worker processes of the tool died.") from broken
+            raise _lost("The worker processes of the tool died.", ticket) from broken
         finally:
             _take(ticket)
 
@@ -179,6 +184,13 @@ def _take(ticket: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _lost(died: str, ticket: str) -> ToolError:
+    """Return the error for a call whose worker died, or died before it began the call."""
+    if _take(ticket):
+        return ToolError(f"{died} The call was not run.")
+    return WorkerDied(f"{died} It is unknown whether this call took effect.")
 
 
 def _packed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:

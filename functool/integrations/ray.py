@@ -15,6 +15,7 @@ from typing import Any, overload
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, Tripwire
 from functool.integrations.far_approval import Agreements
+from functool.layers.journal import idempotency_key
 from functool.layers.journal_replay import pauses
 from functool.layers.some_tools import OneTool, each
 
@@ -27,6 +28,9 @@ __all__ = ["WorkerLost", "on_ray"]
 
 ATTEMPTS = 3
 """How often a call of a read-only or idempotent tool is sent to a worker."""
+
+_SENT = ("sources", "journal")
+"""The metadata of a call that its worker gets."""
 
 Resources = Mapping[str, Mapping[str, float]]
 
@@ -126,8 +130,10 @@ class _OnRay:
             name=self._tool.name,
             arguments=self._tool.sent_form(arguments),
             id=call.id,
-            metadata={"sources": call.metadata["sources"]} if "sources" in call.metadata else {},
+            metadata={name: call.metadata[name] for name in _SENT if name in call.metadata},
         )
+        if self._repeatable:  # Each attempt has the same key.
+            sent.metadata = {**sent.metadata, "journal": {"key": idempotency_key(context)}}
         agreements = Agreements(call, context)
         while True:
             result = await self._sent(sent, agreements.digests)

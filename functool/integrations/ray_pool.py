@@ -23,6 +23,7 @@ from functool.integrations.ray_worker import (
     unpacked_answer,
     unpacked_answers,
 )
+from functool.layers.journal_errors import Interrupted
 
 logger: logging.Logger = logging.getLogger("functool")
 
@@ -33,7 +34,7 @@ PING_SECONDS = 0.5
 """How long to wait before asking a lost actor again whether it is back."""
 
 
-class WorkerLost(ToolError):
+class WorkerLost(Interrupted):
     """The worker or its machine was lost while it had the call. The call may have taken effect."""
 
     def __init__(self, tool: str, reason: str) -> None:

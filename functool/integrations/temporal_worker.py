@@ -28,6 +28,8 @@ from functool.integrations.temporal_outcome import (
     unknown_outcome,
 )
 from functool.layers.journal import Journal
+from functool.layers.journal_errors import Interrupted, OutcomeUnknown
+from functool.layers.journal_once import key_of
 from functool.layers.journal_replay import pauses
 from functool.layers.passing import passing
 
@@ -108,6 +110,9 @@ class _Body:
         self.began = True
         try:
             result = await proceed()
+        except Interrupted as error:  # What a journal under it answers is the outcome.
+            self.ended = isinstance(error, OutcomeUnknown)
+            raise
         except Exception:
             self.ended = True
             raise
@@ -123,7 +128,11 @@ async def _run(
         name=tool.name,
         arguments=request["arguments"],
         id=request["id"],
-        metadata={"sources": request["sources"]} if request["sources"] else {},
+        # Another attempt of this call, on another worker, has the same key.
+        metadata={
+            "journal": {"key": key_of(request["run"], tool.name, request["id"])},
+            **({"sources": request["sources"]} if request["sources"] else {}),
+        },
     )
     try:
         context = Context() if make_context is None else await inline(make_context, call)

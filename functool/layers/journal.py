@@ -26,6 +26,7 @@ from uuid import uuid4
 
 from functool import DefinitionError, Tool, ToolResult, Toolset
 from functool.layers.journal_errors import (
+    Interrupted,
     JournalConflict,
     JournalError,
     NotRecorded,
@@ -40,6 +41,7 @@ from functool.layers.journal_times import iso, when
 from functool.layers.some_tools import OneTool, around_each
 
 __all__ = [
+    "Interrupted",
     "Journal",
     "JournalConflict",
     "JournalEntry",

@@ -1,7 +1,8 @@
-"""The errors of a journal. Each is raised before a body runs.
+"""The errors of a journal. All but `Interrupted` are raised before a body runs.
 
 ToolError
-├── OutcomeUnknown      an earlier attempt of the call was interrupted inside its body
+├── Interrupted         what ran the body was lost, so nobody knows whether the call took effect
+│   └── OutcomeUnknown  an earlier attempt of the call was interrupted inside its body
 ├── JournalConflict     the call's id is empty, or was used before with other arguments
 ├── JournalError        the journal cannot be read or written
 └── NotRecorded         a replay has no record of the call
@@ -12,7 +13,14 @@ from __future__ import annotations
 from functool import ToolError
 
 
-class OutcomeUnknown(ToolError):
+class Interrupted(ToolError):
+    """What ran the body was lost, such as its process or machine. The call may have taken effect.
+
+    An executor raises this. A journal then records that the call is `unknown`.
+    """
+
+
+class OutcomeUnknown(Interrupted):
     """An earlier attempt of the call was interrupted inside its body. It may have taken effect.
 
     `details` has `key`, with which an operator finds the call, and `started`, an ISO 8601 time.

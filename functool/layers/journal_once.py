@@ -22,6 +22,7 @@ from functool import ApprovalRequired, Context, TextContent, Tool, ToolCall, Too
 from functool.executors import in_thread
 from functool.guardrails.sources import with_labels_of
 from functool.layers.journal_errors import (
+    Interrupted,
     JournalConflict,
     JournalError,
     conflict_of_arguments,
@@ -71,8 +72,9 @@ class Once:
     def around(self, tool: Tool, run: str, *, appending: bool = False, through: str = "") -> Around:
         """Return the function that wraps the body of one tool.
 
-        With `appending`, a call needs no id, and a known id stands for a new call. `through` is the
-        name of the tool that calls this one, such as `call_tool` of a catalogue.
+        With `appending`, a call needs no id, and a known id with other arguments stands for a new
+        call. `through` is the name of the tool that calls this one, such as `call_tool` of a
+        catalogue.
         """
         defined: list[Definition] = []
 
@@ -133,7 +135,7 @@ class Once:
         Raises:
             JournalConflict: The call has no id, or an id that cannot be stored.
         """
-        call_id = call.id
+        call_id, arguments = call.id, arguments_text(call.arguments)
         if isinstance(call_id, str) and not is_utf8(call_id):
             raise JournalConflict(
                 "The call was not run: its id is no valid text. The host has to give each call an"
@@ -143,15 +145,18 @@ class Once:
             if not appending:
                 raise conflict_without_id()
             call_id = uuid4().hex
-        elif appending and self._store.fetch(key_of(run, tool.name, call_id)):
-            call_id = f"{call_id}+{uuid4().hex}"
+        elif appending:
+            found = self._store.fetch(key_of(run, tool.name, call_id))
+            if found is not None and found.arguments != arguments:
+                # Not a random number: if this call comes again, it is the same call.
+                call_id = f"{call_id}+{sha256(arguments.encode()).hexdigest()[:32]}"
         settings = tool.settings
         return Row(
             key=key_of(run, tool.name, call_id),
             run=run,
             tool=tool.name,
             call_id=call_id,
-            arguments=arguments_text(call.arguments),
+            arguments=arguments,
             definition="",
             repeatable=int(bool(settings.read_only or settings.idempotent)),
             state="started",
@@ -227,13 +232,15 @@ class Once:
         _running_attempts.set((*outer, row.attempt))
         try:
             result, raised, error = await _outcome(proceed, context)
+            if isinstance(error, Interrupted):
+                raise error
             is_pause = isinstance(error, ApprovalRequired) or pauses(result)
             try:
                 await (self._forget(row) if is_pause else self._finish(row, result, raised))
             except JournalError as failure:
                 logger.error("what came of the call %s was not recorded: %s", row.key, failure)
                 note(context, {"key": row.key, "stored": False})
-        except BaseException:  # A cancelled body may have had its effect.
+        except BaseException:  # A cancelled or lost body may have had its effect.
             self._interrupt(row)
             raise
         finally:
@@ -332,8 +339,9 @@ def key_of(run: str, tool: str, call_id: str) -> str:
 def idempotency_key(context: Context[Any]) -> str:
     """Return the key of the running call, to send to a service that accepts idempotency keys.
 
-    Use it as `Annotated[str, Inject(idempotency_key)]`. Each attempt of a call has the same key.
-    Without a journal each call has a new key.
+    Use it as `Annotated[str, Inject(idempotency_key)]`. Each attempt of a call has the same key,
+    also on workers of Temporal and Ray. The same call that comes again has it too, with a journal
+    or on Temporal. Otherwise each call has a new key.
     """
     noted = None if context.call is None else context.call.metadata.get("journal")
     if noted is not None:

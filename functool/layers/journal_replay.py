@@ -125,18 +125,19 @@ class Replay:
         return replay
 
     def _take(self, tool: str, call_id: str, wanted: str, places: Collection[int]) -> Entry | None:
-        """Return an unused entry for a call, from the matching ones at `places`.
+        """Return an entry for a call, from the matching ones at `places`.
 
-        An entry with the call's id comes before the others. A repeated call gets its first entry.
+        An unused entry with the call's id comes first: a recorded test may use an id again. Then a
+        repeated call gets its last entry. Then comes an unused entry with another id.
         """
         with self._lock:
-            known = self._answered.get((tool, call_id, wanted)) if call_id else None
-            if known is not None:
-                return known
             free = [place for place in places if place not in self._used]
+            by_id = [p for p in free if call_id and self.entries[p].call_id == call_id]
+            known = self._answered.get((tool, call_id, wanted)) if call_id else None
+            if known is not None and not by_id:
+                return known
             if not free:
                 return None
-            by_id = [p for p in free if call_id and self.entries[p].call_id == call_id]
             place = (by_id or free)[0]
             self._used.add(place)
             entry = self._answered[tool, call_id, wanted] = self.entries[place]

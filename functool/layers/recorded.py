@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from functool import ApprovalRequired, Context, DefinitionError, Tool, ToolCall, ToolResult
+from functool.layers.journal_errors import Interrupted
 from functool.layers.journal_lines import Recording, lines_of, recordings_in
 from functool.layers.journal_record import failure_from, text_of
 from functool.layers.journal_replay import (
@@ -121,7 +122,7 @@ def _noting(tool: str, entries: list[Entry], numbers: Iterator[int]) -> Around:
             result = await proceed()
             if not pauses(result):
                 done = text_of(result)
-        except ApprovalRequired:
+        except (ApprovalRequired, Interrupted):
             raise
         except Exception as error:
             done = text_of(*failure_from(error, context.inner_sources))

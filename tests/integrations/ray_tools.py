@@ -20,6 +20,7 @@ from functool import (
     Tripwire,
 )
 from functool.guardrails import require_approval, trusted_only
+from functool.layers.journal import idempotency_key
 
 THIS = os.getpid()
 
@@ -133,6 +134,13 @@ async def limited(folder: str, seconds: float) -> str:
 
 @FunctionTool(settings=ToolSettings(idempotent=True))
 async def repeatable(folder: str, seconds: float) -> str:
+    return await wait_beside(folder, seconds)
+
+
+@FunctionTool(settings=ToolSettings(idempotent=True))
+async def keyed(folder: str, seconds: float, key: Annotated[str, Inject(idempotency_key)]) -> str:
+    with (Path(folder) / "keys").open("a") as keys:
+        keys.write(f"{key}\n")
     return await wait_beside(folder, seconds)
 
 

@@ -15,12 +15,15 @@ import pytest
 
 pytest.importorskip("pebble", reason="needs tests/requirements/agents.txt")
 
-from functool import Context, ToolCall, ToolError, Toolset
+from functool import Context, FunctionTool, ToolCall, ToolError, Toolset, ToolSettings
 from functool.executors import abandoned
-from functool.integrations.processes import ProcessExecutor
+from functool.integrations.processes import ProcessExecutor, WorkerDied
+from functool.layers.journal import Journal
 from tests import support
 from tests.integrations import process_bodies as bodies
 from tests.support import alive, until
+
+UNKNOWN = "It is unknown whether this call took effect."
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="looks at processes as POSIX has them")
 
@@ -98,9 +101,9 @@ def test_what_a_body_raises_is_raised():
             "lock",
             "TypeError: the result cannot leave its process: cannot pickle '_thread.lock' object",
         ),
-        ("SIGKILL", "The worker process of the tool died (exit code -9)."),
-        ("SIGTERM", "The worker process of the tool died (exit code -15)."),
-        ("SIGSEGV", "The worker process of the tool died (exit code -11)."),
+        ("SIGKILL", f"The worker process of the tool died (exit code -9). {UNKNOWN}"),
+        ("SIGTERM", f"The worker process of the tool died (exit code -15). {UNKNOWN}"),
+        ("SIGSEGV", f"The worker process of the tool died (exit code -11). {UNKNOWN}"),
     ],
 )
 def test_a_worker_that_fails_is_an_error_result(how, text):
@@ -109,6 +112,25 @@ def test_a_worker_that_fails_is_an_error_result(how, text):
 
     assert result.is_error and result.text == text
     assert call(bodies.divide, a=6, b=3).value == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "again", "state"),
+    [
+        (ToolSettings(), "OutcomeUnknown", "unknown"),
+        (ToolSettings(idempotent=True), "WorkerDied", "started"),
+    ],
+)
+def test_a_call_whose_worker_died_is_unknown_to_a_journal(tmp_path, settings, again, state):
+    """The worker may have died after the effect; a tool for which that is harmless runs again."""
+    journal = Journal(tmp_path / "calls.journal")
+    refuse = FunctionTool(bodies.refuse.func, executor=bodies.processes, settings=settings)
+    one = ToolCall(name="refuse", arguments={"how": "SIGKILL"}, id="1")
+
+    results = [asyncio.run(journal.once(refuse, run="r")(one)) for _ in range(2)]
+
+    assert [result.error.type for result in results] == ["WorkerDied", again]
+    assert [entry.state for entry in journal.calls()] == [state]
 
 
 def test_a_dead_worker_loses_no_sibling():
@@ -269,7 +291,11 @@ def test_closing_ends_the_calls_that_wait(tmp_path):
 
     with ProcessExecutor(max_workers=1) as executor:
         errors = [(type(error), str(error)) for error in asyncio.run(main(executor))]
-    assert errors == [(ToolError, "The worker processes of the tool died.")] * 2
+    died = "The worker processes of the tool died."
+    assert errors == [
+        (WorkerDied, f"{died} {UNKNOWN}"),
+        (ToolError, f"{died} The call was not run."),
+    ]
     assert not alive(int((tmp_path / "pid").read_text())) and not (tmp_path / "trace").exists()
 
 

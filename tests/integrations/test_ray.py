@@ -16,6 +16,7 @@ import ray
 
 from functool import Context, DefinitionError, FunctionTool, ToolCall, Toolset, Tripwire
 from functool.integrations.ray import on_ray
+from functool.layers.journal import Journal
 from tests.integrations import ray_tools
 from tests.support import until
 
@@ -216,6 +217,32 @@ def test_an_idempotent_tool_runs_again(tools, tmp_path):
     assert result.value == "done"
     assert told(tmp_path)[0] == ["begun", "begun"]
     assert len(set(told(tmp_path)[1])) == 2
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["alone", "in a journal"])
+def test_each_attempt_of_a_call_has_the_same_key(tools, tmp_path, recorded):
+    """A service that knows the key takes the second attempt for the first; another call has another key."""
+    if recorded:
+        tools = Journal(tmp_path / "calls.journal").once(tools, run="r")
+
+    assert lose_the_worker(tools, "keyed", tmp_path).value == "done"
+    tools.call_sync(call("keyed", "2", folder=str(tmp_path), seconds=0))
+
+    first, second, other = (tmp_path / "keys").read_text().splitlines()
+    assert first == second != other
+    assert not recorded or (first, other) == ("r/keyed/1", "r/keyed/2")
+
+
+def test_a_call_whose_worker_was_lost_is_unknown_to_a_journal(tools, tmp_path):
+    """An operator finds the call, and the same call does not run again."""
+    journal = Journal(tmp_path / "calls.journal")
+    recorded = journal.once(tools, run="r")
+
+    assert lose_the_worker(recorded, "slow", tmp_path).error.type == "WorkerLost"
+
+    again = recorded.call_sync(call("slow", folder=str(tmp_path), seconds=60))
+    assert again.error.type == "OutcomeUnknown"
+    assert [entry.state for entry in journal.calls()] == ["unknown"]
 
 
 def test_dependencies_are_made_once_in_each_worker(cluster):

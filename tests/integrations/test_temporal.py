@@ -32,6 +32,7 @@ with workflow.unsafe.imports_passed_through():
         FunctionTool,
         GuardrailError,
         ImageContent,
+        Inject,
         ToolCall,
         ToolResult,
         Toolset,
@@ -42,7 +43,7 @@ with workflow.unsafe.imports_passed_through():
     from functool.guardrails import require_approval
     from functool.integrations.temporal import activities, durable
     from functool.layers.catalog import Catalog
-    from functool.layers.journal import Journal
+    from functool.layers.journal import Interrupted, Journal, idempotency_key
     from tests.integrations import temporal_process
 
 ROOT = Path(__file__).parent.parent.parent
@@ -552,6 +553,49 @@ def test_a_worker_that_shuts_down_inside_a_body_is_unknown(host):
 
     assert result.error.type == "OutcomeUnknown"
     assert not again
+
+
+@pytest.mark.parametrize(
+    ("settings", "again", "times"),
+    [(ToolSettings(), "OutcomeUnknown", 1), (ToolSettings(idempotent=True), "Interrupted", 2)],
+)
+def test_a_body_whose_process_is_lost_is_unknown(host, settings, again, times):
+    """The body may have had its effect; a tool for which that is harmless runs again."""
+    ran = []
+
+    @FunctionTool(settings=settings)
+    async def lost() -> None:
+        ran.append(1)
+        raise Interrupted("The process died.")
+
+    first, second = host.ask([lost], call("lost"), call("lost"))
+
+    assert (first.error.type, second.error.type) == ("Interrupted", again)
+    assert len(ran) == times
+
+
+def test_each_attempt_of_a_call_has_the_same_key(host):
+    """A service that knows the key takes the second attempt for the first; another call has another key."""
+    begun, keys = asyncio.Event(), []
+
+    @FunctionTool(settings=ToolSettings(idempotent=True))
+    async def keyed(key: Annotated[str, Inject(idempotency_key)]) -> None:
+        keys.append(key)
+        begun.set()
+        await asyncio.sleep(60 if len(keys) == 1 else 0)
+
+    async def main():
+        async with host.tools([keyed]) as tools:
+            task = asyncio.create_task(tools.call(call("keyed")))
+            await begun.wait()
+        async with host.tools([keyed]) as tools:
+            return await task, await tools.call(call("keyed", "2"))
+
+    assert all(result.success for result in host.server.run(main()))
+
+    first, second, other = keys
+    assert first == second == f"{host.queue}run/keyed/1"
+    assert other == f"{host.queue}run/keyed/2"
 
 
 @pytest.mark.parametrize(

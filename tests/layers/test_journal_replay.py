@@ -199,6 +199,18 @@ def test_what_was_not_recorded_may_run_for_real(journal):
     assert ask(journal.replay("r"), "next_one", "z", about="fish").value["number"] == 3
 
 
+def test_what_ran_for_real_does_not_run_again(journal):
+    """With strict=False an appended call that comes again is answered, also under an id that was used before."""
+    recorded_run(journal)
+    live = counting()
+    tools = journal.replay("r", Toolset([live]), strict=False)
+
+    asked = [("new", "fish"), ("new", "fish"), ("a", "birds"), ("a", "birds"), ("", "ants")]
+
+    assert numbers(tools, *asked, ("", "ants")) == [1, 1, 2, 2, 3, 4]
+    assert numbers(journal.replay("r"), *asked[:2]) == [1, 1]
+
+
 def test_running_for_real_needs_tools(journal):
     """Without tools there is no body that could run."""
     with pytest.raises(DefinitionError, match="it needs tools"):

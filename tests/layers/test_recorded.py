@@ -67,6 +67,18 @@ def test_calls_are_recorded_once_and_replayed(tmp_path):
     assert isinstance(used, Toolset)
 
 
+def test_an_id_that_comes_again_is_replayed_as_it_was_recorded(tmp_path):
+    """A scripted model may give all its calls one id: each gets its own answer in the replay, too."""
+    path = tmp_path / "rolls.jsonl"
+    answers = []
+    for _ in range(2):
+        with recording(path) as use:
+            used = use(tools()[0])
+            answers.append([ask(used, "roll", "1").value for _ in range(3)])
+
+    assert answers == [[1, 2, 3], [1, 2, 3]]
+
+
 def test_a_replayed_answer_keeps_the_labels_of_inner_calls(tmp_path):
     """A recorded text or error of an untrusted tool is untrusted when the file answers."""
     for _ in range(2):
