@@ -36,6 +36,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    OnErrorOmit,
     PlainSerializer,
     StringConstraints,
     Tag,
@@ -543,6 +544,15 @@ def test_an_annotation_that_raises_is_named():
 
     wrong = r"parameter 'x': the annotation <class '.*Broken'> cannot be read: no core today$"
     with pytest.raises(DefinitionError, match=wrong):
+        FunctionTool(take)
+
+
+def test_a_type_that_cannot_be_required():
+    """A type that pydantic takes alone, and not as a required field, is refused by name."""
+
+    def take(x: OnErrorOmit[int]): ...
+
+    with pytest.raises(DefinitionError, match="take .*'x': 'on_error = omit' cannot be set"):
         FunctionTool(take)
 
 

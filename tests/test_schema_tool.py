@@ -92,6 +92,44 @@ def test_a_keyword_that_is_null_spoils_only_its_own_argument(word):
     assert "could not be checked" in call(tool, {"b": 1}).text
 
 
+@pytest.mark.parametrize("draft", [{}, {"$schema": "http://json-schema.org/draft-07/schema#"}])
+@pytest.mark.parametrize(
+    ("older", "good", "bad"),
+    [
+        ({"type": "array", "items": [INT, STR]}, [1, "x"], ["x"]),
+        ({"type": "array", "items": [INT], "additionalItems": False}, [1], [1, 2]),
+        ({"type": "array", "items": [INT, {"$ref": "#/properties/b/items/0"}]}, [1, 2], [1, "x"]),
+        ({"type": "number", "minimum": 0, "exclusiveMinimum": True}, 0.5, 0),
+        ({"type": "number", "minimum": 0, "exclusiveMinimum": False}, 0, -1),
+        ({"type": "number", "maximum": 9, "exclusiveMaximum": True}, 5, 9),
+        ({"type": "number", "maximum": 9, "exclusiveMaximum": False}, 9, 10),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_tuple_and_a_limit_of_an_older_draft_mean_what_they_meant_there(
+    draft, older, good, bad, strict
+):
+    """MCP servers write tuples as draft 7 does, and OpenAPI 3.0 exclusive limits as draft 4."""
+    parameters = {**obj({"b": older}), **draft}
+    tool = foreign(parameters, strict=strict)
+
+    assert call(tool, {"b": good}).value == {"b": good}
+    assert "could not be checked" not in call(tool, {"b": bad}).text
+    assert call(tool, {"b": bad}).is_error
+    assert tool.watch().feed('{"b": true') is not None
+    assert "$schema" not in tool.schema.plain, "it follows 2020-12 now"
+    assert parameters == {**obj({"b": older}), **draft}, "the caller's own is as it was"
+
+
+def test_a_schema_that_holds_itself_ends():
+    """An author who resolves references in Python gets a schema with a loop, and no endless one."""
+    loop = obj({"next": INT})
+    loop["properties"]["more"] = loop
+
+    assert foreign(loop).name
+
+
 @pytest.mark.parametrize(
     "shared",
     [

@@ -67,12 +67,14 @@ class Written:
 
     `ready` means that its JSON object is closed and it may run. `ended` means that no more of its
     text comes. `error` says why it was refused. `watch` checks its text against the tool's schema.
+    `lenient` means that the tool may mend text that is no JSON, so only it knows what is whole.
     """
 
     index: int
     name: str
     id: str
     watch: Any = None
+    lenient: bool = False
     parts: list[str] = field(default_factory=list)
     brackets: Brackets = field(default_factory=Brackets)
     ready: bool = False
@@ -104,6 +106,7 @@ class Reply:
         self.refusal: bool = False
         self.failure: StreamBroken | None = None
         self._tools = tools
+        self._lenient: dict[str, bool] = {}
         self._open: dict[Any, Written] = {}
         self._events: list[StreamEvent] = []
         self._settled: list[Written] = []
@@ -142,6 +145,9 @@ class Reply:
                 self.refuse(call, UnknownToolError(call.name, self._tools))
             else:
                 call.watch = tool.watch()
+                if call.name not in self._lenient:
+                    self._lenient[call.name] = tool.watch().feed("x") is None
+                call.lenient = self._lenient[call.name]
         return call
 
     def add(self, call: Written, text: Any) -> None:
@@ -155,13 +161,17 @@ class Reply:
         self._events.append(ArgumentsDelta(call.index, text))
         if call.error is not None:
             return
+        was_closed = call.brackets.closed
         rest = call.brackets.feed(text)
         error = None if call.watch is None else call.watch.feed(text)
-        if error is None and rest.strip(_JSON_SPACE):
+        closes = call.brackets.closed and not was_closed
+        if closes and call.lenient:
+            closes = _is_object(call.text.removesuffix(rest))
+        if error is None and (closes or call.ready) and rest.strip(_JSON_SPACE):
             error = ArgumentError("the arguments go on after the end of their JSON object")
         if error is not None:
             self.refuse(call, error)
-        elif call.brackets.closed and not call.ready:
+        elif closes:
             self._make_ready(call)
 
     def finish(self, call: Written, arguments: Any = None) -> None:
@@ -212,7 +222,8 @@ class Reply:
         """Make an ended call ready, or refuse it."""
         if call.ready or call.error is not None:
             return
-        if complete and (not call.text or call.text.isspace()):
+        blank = not call.text or call.text.isspace()
+        if (call.lenient or blank) if complete else (call.lenient and call.brackets.closed):
             self._make_ready(call)
         else:
             self.refuse(call, ArgumentError("the arguments are not one whole JSON object"))
@@ -231,6 +242,14 @@ class Reply:
     def _check_open(self) -> None:
         if self.ended is not None:
             raise mixed_streams("the stream has ended, and here is more of it")
+
+
+def _is_object(text: str) -> bool:
+    """Whether a text is a whole JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _differ(text: str, other: str) -> bool:

@@ -102,6 +102,7 @@ def rewrite(rules: Rules, node: Node, rest: str) -> Iterator[str]:
     """
     for step in (
         _older,
+        _named,
         _tuple,
         _const,
         _one_of,
@@ -134,6 +135,16 @@ def _older(rules: Rules, node: Node) -> Iterator[str]:
             if node.pop(keyword) and bound in node:
                 node[keyword] = node.pop(bound)
             yield f"{keyword} as a boolean is written together with {bound} as one number"
+
+
+def _named(rules: Rules, node: Node) -> Iterator[str]:
+    """Give a name that is required a schema, where a provider knows only names that have one."""
+    own, needed = node.get("properties") or {}, node.get("required")
+    if not rules.typed or not isinstance(needed, list) or not isinstance(own, Mapping):
+        return
+    if bare := [name for name in needed if isinstance(name, str) and name not in own]:
+        node["properties"] = {**own, **{name: {} for name in bare}}
+        yield f"{', '.join(bare)}: required without a schema, and written as a property of any type"
 
 
 def _tuple(rules: Rules, node: Node) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, get_args
 
 from pydantic import PydanticUserError, TypeAdapter
-from pydantic_core import SchemaValidator
+from pydantic_core import SchemaError, SchemaValidator
 
 from functool.errors import DefinitionError
 from functool.schema.hashes import timed
@@ -70,7 +70,11 @@ def compiled(core: Any, *, brief: bool = False, bools: bool = True) -> Callable[
 def _compiled(core: Any) -> Callable[..., Any]:
     # With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks
     # what was rewritten inside the model.
-    return SchemaValidator(core, _use_prebuilt=False).validate_json
+    try:
+        return SchemaValidator(core, _use_prebuilt=False).validate_json
+    except SchemaError as error:  # A type that cannot be required, such as `OnErrorOmit`.
+        wrong = str(error).splitlines()[-1].partition("SchemaError: ")[2] or str(error)
+        raise DefinitionError(f"the parameters cannot be checked together: {wrong}") from error
 
 
 @cached

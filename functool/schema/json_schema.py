@@ -1,7 +1,8 @@
 """Read a JSON Schema: follow its references, walk through its parts, name its definitions.
 
 Everything that reads a schema uses this file: the strict form, the dialects, `check_tool`, OpenAPI
-and MCP. No function here fetches a reference from outside the schema, or changes a schema.
+and MCP. No function here fetches a reference from outside the schema, or changes a schema that
+somebody else holds.
 """
 
 from __future__ import annotations
@@ -76,11 +77,12 @@ def children(node: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], A
 
 
 def walk(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield a schema and every schema inside it, including its definitions."""
-    todo = [schema]
+    """Yield a schema and every schema inside it, including its definitions, each object once."""
+    todo, seen = [schema], set[int]()
     while todo:
         node = todo.pop()
-        if isinstance(node, (dict, Mapping)):
+        if isinstance(node, (dict, Mapping)) and id(node) not in seen:
+            seen.add(id(node))
             yield node
             todo += [child for _, child in children(node)]
             for keyword in DEFINITIONS:
@@ -160,5 +162,31 @@ def checked_parameters(parameters: Any) -> dict[str, Any]:
     return {
         "type": "object",
         **({} if parameters else {"properties": {}, "additionalProperties": False}),
-        **deepcopy(dict(parameters)),
+        **_as_2020(deepcopy(dict(parameters))),
     }
+
+
+def _as_2020(schema: dict[str, Any]) -> dict[str, Any]:
+    """Write in place, as 2020-12 does, what older drafts of JSON Schema said otherwise.
+
+    Those are a tuple as a list of `items`, and an exclusive limit as a boolean beside the limit.
+    """
+    older = False
+    for node in walk(schema):
+        if not isinstance(node, dict):
+            continue
+        if isinstance(node.get("items"), list):
+            older, node["prefixItems"] = True, node.pop("items")
+            if "additionalItems" in node:
+                node["items"] = node.pop("additionalItems")
+        if isinstance(node.get("$ref"), str) and node["$ref"].startswith("#"):
+            node["$ref"] = re.sub(r"/items(?=/\d)", "/prefixItems", node["$ref"])
+        for limit in ("minimum", "maximum"):
+            word = f"exclusive{limit.capitalize()}"
+            if isinstance(node.get(word), bool):
+                older = True
+                if node.pop(word) and limit in node:
+                    node[word] = node.pop(limit)
+    if older:  # It named a draft that the schema no longer follows.
+        schema.pop("$schema", None)
+    return schema

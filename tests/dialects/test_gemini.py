@@ -125,6 +125,16 @@ def test_what_openapi_loses_is_said_otherwise(schema, made, losses):
     assert made_of(schema, "parameters") == (made, losses)
 
 
+def test_a_required_name_without_a_schema_gets_one():
+    """`parameters` refuses a required name that is no property: it becomes one of any type."""
+    inner = {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["a", "b"]}
+    made, losses = made_of(inner, "parameters")
+
+    assert list(made["properties"]) == ["b", "a"]
+    assert made["properties"]["a"]["nullable"] is True
+    assert losses[0] == "a: required without a schema, and written as a property of any type"
+
+
 def test_a_reference_beside_a_description_is_wrapped():
     """A reference keeps its description in `parameters_json_schema`, though no sibling may stand beside it there."""
     schema = {

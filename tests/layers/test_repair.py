@@ -1,5 +1,6 @@
 """`repaired`: mends the text of arguments, with an audit."""
 
+import asyncio
 import json
 import random
 import re
@@ -12,8 +13,10 @@ from functool import (
     FunctionTool,
     SchemaTool,
     Toolset,
+    ToolSettings,
     WrapperTool,
 )
+from functool.dialects import openai_chat
 from functool.guardrails import block, require_approval
 from tests import bfcl
 from tests.schemas import BOOL, INT, NULL, NUM, STR, any_of, array, obj, ref
@@ -348,3 +351,49 @@ def test_a_stream_is_not_judged_before_it_can_be_repaired():
 
     assert [watch.feed(letter) for letter in text] == [None] * len(text)
     assert call(repaired(listed), text).value == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json\n{"city": "Bern"}\n```',
+        "{'city': 'Bern'}",
+        """{'city': 'a } and a " in it'}""",
+        '"{\\"city\\": \\"Bern\\"}"',
+        '{"city": "Bern"} ',
+        "",
+    ],
+)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_streamed_call_is_repaired_as_a_whole_one_is(text, read_only):
+    """A reader does not take the first closed object of broken text for all of the arguments."""
+    ran = []
+
+    @FunctionTool(settings=ToolSettings(read_only=read_only))
+    def visit(city: str = "Rome") -> str:
+        ran.append(city)
+        return city
+
+    def chunk(reason=None, **entry):
+        delta = {"tool_calls": [{"index": 0, **entry}]} if entry else {}
+        return {"id": "k", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+    for pieces in ([text], list(text)):
+        reader = openai_chat.StreamReader(repaired(Toolset([visit])))
+        first = chunk(id="c1", function={"name": "visit", "arguments": ""})
+        others = [chunk(function={"arguments": piece}) for piece in pieces]
+        [result] = asyncio.run(reader.run(None, [first, *others, chunk("tool_calls")]))
+
+        assert result.value == call(repaired(visit), text).value is not None
+    assert len(ran) == 4, "each call runs once"
+
+
+def test_a_streamed_call_that_breaks_off_is_not_repaired():
+    """After the model's last token a call that is not whole is refused, repaired tools or not."""
+    reader = openai_chat.StreamReader(repaired(Toolset([book])))
+    entry = {"index": 0, "id": "c1", "function": {"name": "book", "arguments": "{'city': 'Bern'"}}
+    delta = {"tool_calls": [entry]}
+    cut = {"id": "k", "choices": [{"index": 0, "delta": delta, "finish_reason": "length"}]}
+    [result] = asyncio.run(reader.run(None, [cut]))
+
+    assert "not one whole JSON object" in result.text
