@@ -69,6 +69,8 @@ class AgentTool(Tool):
         **options: Any,
     ) -> None:
         try:
+            if not isinstance(arg_name, str) or not arg_name:
+                raise DefinitionError(f"arg_name must be a name, not {arg_name!r}")
             given = {"runner": runner, "thread": thread, "output_extractor": output_extractor}
             for option, func in given.items():
                 callables([] if func is None else [func], option)

@@ -84,6 +84,8 @@ KNOWN = (
         ("a", {"runner": 5}, "runner takes callables, not int"),
         (echo, {"thread": "main"}, "thread takes callables, not str"),
         (echo, {"output_extractor": [len]}, "output_extractor takes callables, not list"),
+        (echo, {"arg_name": ""}, "arg_name must be a name, not ''"),
+        (echo, {"arg_name": 5}, "arg_name must be a name, not 5"),
         ("a", {}, "str has no run, ainvoke or invoke and cannot be called: give a runner"),
         (TOOL, {}, A_TOOL),
         (partial(TOOL), {}, A_TOOL),

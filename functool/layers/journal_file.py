@@ -20,7 +20,8 @@ MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = {
     *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre"),
     *("ncpfs", "nfs", "nfs4", "orangefs", "panfs", "smb3", "smbfs", "vboxsf"),
-    *("fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
+    *("fuse.blobfuse2", "fuse.ceph-fuse", "fuse.gcsfuse", "fuse.glusterfs", "fuse.juicefs"),
+    *("fuse.mountpoint-s3", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
 }
 
 _SCHEMA = (

@@ -97,7 +97,7 @@ def test_a_directory_that_is_not_there_is_refused(tmp_path):
         Journal(tmp_path / "absent" / "j")
 
 
-@pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse.sshfs"])
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse.sshfs", "fuse.gcsfuse"])
 def test_a_network_file_system_is_refused(tmp_path, monkeypatch, kind):
     """A path that mountinfo calls a network file system is refused; the innermost, latest mount counts."""
     share = tmp_path / "the share"
