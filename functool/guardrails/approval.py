@@ -30,7 +30,8 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
 
     Args:
         when: `when(call, context) -> bool`, sync or async, returns whether a call needs approval;
-            by default every call does.
+            by default every call does. Only False lets a call through: a function that forgets its
+            `return` returns None.
 
     Raises:
         DefinitionError: `when` cannot be called with a call and a context.
@@ -41,7 +42,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         # After a person's edit, all guardrails are asked again. Then there is a decision already.
         before = context.decision or {}
         edited = before.get("arguments")
-        if edited is None and when is not None and not await inline(when, call, context):
+        if edited is None and when is not None and await inline(when, call, context) is False:
             return None
         request = _request(call, context)
         defaults = defaults_of(context.schema)

@@ -188,7 +188,7 @@ async def _asks(tool: Tool, call: ToolCall, context: Context[Any]) -> bool:
         view = context.view(call=call, schema=level.schema)
         for guardrail in level.input_guardrails:
             when = getattr(guardrail, "asks_approval", None)
-            needed = when is True or (when and await inline(when, call, view))
+            needed = when is True or (when and await inline(when, call, view) is not False)
             if needed and not _granted(call, view):
                 return True
     return False

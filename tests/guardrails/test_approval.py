@@ -221,6 +221,18 @@ def test_when_says_which_calls_need_approval():
     assert call(tool, {"amount": 5}, Context("guest")).is_error
 
 
+def test_only_false_lets_a_call_through():
+    """A `when` that forgets its `return`, or returns no bool, asks a person: nothing runs unapproved."""
+
+    async def forgetful(call, context):
+        call.arguments["amount"] > 10
+
+    for when in (forgetful, lambda call, context: None, lambda call, context: 0):
+        tool, ran = guarded(when)
+        assert call(tool, {"amount": 50}).error.type == "ApprovalRequired" and ran == []
+        assert call(tool, {"amount": 50}, Context(approver=lambda request: True)).success
+
+
 def twenty(tool, arguments, context):
     """Make one and the same call twenty times at once."""
 
