@@ -635,6 +635,7 @@ def test_every_positive_finite_number_is_a_time_limit(timeout):
         {"input_guardrails": "ab"},
         {"strict": "maybe"},
         *({"settings": wrong} for wrong in ({"display_name": "E"}, {}, 0, "")),
+        *({"settings": ToolSettings(is_enabled=wrong)} for wrong in ("false", 0, None)),
         *({"prompts": wrong} for wrong in ("Search first.", {}, 0, "")),
     ],
     ids=str,
