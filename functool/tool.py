@@ -294,6 +294,8 @@ class Tool(ABC):
         try:
             trip = Trip(self, self._binder, call, call.id, context, [])
         except AttributeError:
+            if isinstance(call, ToolCall):
+                raise TypeError(f"{type(self).__name__} must call super().__init__(...)") from None
             raise wrong_call(call) from None
         try:
             if self.timeout is None:

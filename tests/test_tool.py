@@ -635,6 +635,7 @@ def test_every_positive_finite_number_is_a_time_limit(timeout):
         {"input_guardrails": "ab"},
         {"strict": "maybe"},
         *({"settings": wrong} for wrong in ({"display_name": "E"}, {}, 0, "")),
+        *({"settings": ToolSettings(is_enabled=wrong)} for wrong in ("false", 0, None)),
         *({"prompts": wrong} for wrong in ("Search first.", {}, 0, "")),
     ],
     ids=str,
@@ -1308,3 +1309,14 @@ def test_a_foreign_schema_has_the_limit_of_bytes_while_it_is_written():
 
     assert watch.feed('{"text": "0123456789') is None
     assert "more than 20 bytes" in str(watch.feed("0"))
+
+
+def test_a_tool_that_forgets_the_init_of_its_base_says_so():
+    """The author of a subclass reads what is missing, and not that the call is wrong."""
+
+    class Forgetful(Echo):
+        def __init__(self) -> None:
+            self.count = 0
+
+    with pytest.raises(TypeError, match=r"^Forgetful must call super\(\)\.__init__\(\.\.\.\)$"):
+        asyncio.run(Forgetful().invoke(ToolCall(name="echo")))

@@ -118,11 +118,16 @@ class FunctionBinder:
         if type(arguments) is str and len(arguments) < self._fast_length:
             return self._validated(arguments, self._validate)
         text = as_text(arguments, self._limit)
+        if len(text) < LONG:  # As in `canonical`.
+            return self._decoded(text)
         with without_gc(len(text)):
-            if self._decode is not None:
-                text = to_json(self._decode(decoded(text, self._quoted_names))).decode()
-            large = len(text) >= LONG
-            return self._validated(text, self._validator(large=True) if large else self._validate)
+            return self._decoded(text)
+
+    def _decoded(self, text: str) -> dict[str, Any]:
+        if self._decode is not None:
+            text = to_json(self._decode(decoded(text, self._quoted_names))).decode()
+        large = len(text) >= LONG
+        return self._validated(text, self._validator(large=True) if large else self._validate)
 
     def _validated(self, text: str, validate: Any) -> dict[str, Any]:
         if self._lists_numbers and _has_bool(text):  # Nobody reads the problems of this validation.

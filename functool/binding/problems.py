@@ -37,7 +37,7 @@ _OBJ = "model_type dataclass_type dict_type mapping_type model_attributes_type d
 _EXPECTED = {
     **dict.fromkeys(("missing", "missing_argument"), "required, but missing"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "an integer"),
-    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("float_type", "float_parsing", "decimal_type"), "a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
     **dict.fromkeys(("string_type", "bytes_type", "path_type"), "a string"),
     "none_required": "null",
@@ -49,6 +49,15 @@ _EXPECTED = {
     **dict.fromkeys(("fraction_type", "fraction_parsing"), "a fraction, such as '1/3'"),
     **dict.fromkeys(("complex_type", "complex_str_parsing"), "a complex number, such as '1+2j'"),
 }
+
+# What has a length, as pydantic's messages name it: "String should have at least 2 characters".
+_NOUN_OF = {"String": "a string", "Data": "a string", "Decimal input": "a number"}
+_NOUN_OF |= dict.fromkeys(("List", "Tuple", "NamedTuple", "Set", "Frozenset"), "a list")
+_NOUN_OF |= {"Dictionary": "an object", "Input": "a value"}
+_MEASURED = re.compile(
+    rf"({'|'.join(_NOUN_OF)}) should (have|match) (.*?)(?: after validation, not .*)?", re.DOTALL
+)
+_VERBS = {"have": "with", "match": "that matches"}
 
 
 def problems_of(
@@ -138,6 +147,8 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
             return {"expected": "a value that the tool's own check accepts"}
         return {"expected": message, "own_words": True}
     message = message.replace("input is too short", "as ISO 8601 writes it")
+    if measured := _MEASURED.fullmatch(message):
+        message = f"{_NOUN_OF[measured[1]]} {_VERBS[measured[2]]} {measured[3]}"
     wanted = message.removeprefix("Input should be ").removeprefix("Input ")[:500]
     is_adjective = wanted[:1].islower() and not wanted.startswith(_NOUNS)
     return {"expected": f"a value {wanted}" if is_adjective else wanted}

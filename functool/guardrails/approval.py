@@ -30,18 +30,23 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
 
     Args:
         when: `when(call, context) -> bool`, sync or async, returns whether a call needs approval;
-            by default every call does.
+            by default every call does. None counts as True, because a function that forgets its
+            `return` returns None.
 
     Raises:
         DefinitionError: `when` cannot be called with a call and a context.
     """
     callables([] if when is None else [when], "when", ("call", "context"))
 
+    async def asks(call: ToolCall, context: Context[Any]) -> bool:
+        answer = None if when is None else await inline(when, call, context)
+        return answer is None or bool(answer)
+
     async def require_approval(call: ToolCall, context: Context[Any]) -> ToolCall | None:
         # After a person's edit, all guardrails are asked again. Then there is a decision already.
         before = context.decision or {}
         edited = before.get("arguments")
-        if edited is None and when is not None and not await inline(when, call, context):
+        if edited is None and not await asks(call, context):
             return None
         request = _request(call, context)
         defaults = defaults_of(context.schema)
@@ -68,8 +73,8 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
             return None
         return replace(call, arguments=edit, metadata={**call.metadata, "decision": record})
 
-    # Hosts read this before a call to know whether it needs approval: True, or the function `when`.
-    require_approval.asks_approval = when or True  # type: ignore[attr-defined]
+    # Hosts read this before a call to know whether it needs approval: True, or a function.
+    require_approval.asks_approval = asks if when else True  # type: ignore[attr-defined]
     return require_approval
 
 

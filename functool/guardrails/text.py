@@ -58,11 +58,11 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
     r"""Return a guardrail that replaces every match of the patterns by `[redacted]`.
 
     It cleans the output (texts, names, URIs, the bytes of a text file, and those of another file
-    that are UTF-8 text), the error, and every text inside the value. The value keeps its shape: a
-    dict stays a dict. Only if it contains a match, an object such as a model or a dataclass becomes
-    its JSON form, and a number becomes a text. If a pattern matches across several texts of the
-    value's JSON, that JSON is cleaned and becomes the value. If it matches across several texts of
-    the output, these become one text.
+    that are UTF-8 text), the error, and every text inside the value, also in bytes that are UTF-8
+    text. The value keeps its shape: a dict stays a dict. Only if it contains a match, an object
+    such as a model or a dataclass becomes its JSON form, and a number becomes a text. If a pattern
+    matches across several texts of the value's JSON, that JSON is cleaned and becomes the value. If
+    it matches across several texts of the output, these become one text.
 
     Patterns also match behind JSON escapes: `p\u00e4ss` is found as `päss`. Text that is JSON stays
     JSON. In other text, escapes are replaced if they hid a match. A word that `truncate` has cut is
@@ -155,6 +155,10 @@ def _clean_value(clean: Callable[[str], str], value: Any) -> Any:
         is_short = type(value) is int and value.bit_length() < 64
         text = str(value) if is_short else to_json(value).strip('"')  # NaN is a text.
         return value if (new := clean(text)) == text else new
+    elif isinstance(value, bytes):  # A model can read them, although JSON shows them as base64.
+        new = value
+        with suppress(UnicodeDecodeError):
+            new = valid_text(clean(value.decode())).encode()
     elif isinstance(value, CONTENT_TYPES):
         texts: dict[str, Any] = {name: getattr(value, name, None) for name in _SHOWN}
         shown: dict[str, Any] = {n: clean(t) for n, t in texts.items() if isinstance(t, str)}

@@ -16,7 +16,6 @@ from functool.schema.json_schema import UNSET
 from functool.schema.shapes import CountingMemo, default_of, fits, samples
 from functool.schema.subset import text, without
 
-_PAIR = {"key", "value"}
 Step = Callable[[Any, CountingMemo], Any]
 Member = tuple[Any, Step | None, Mapping[str, Any]]
 """A member of a union: its plain schema, the step of its values, and its constants."""
@@ -68,7 +67,8 @@ def decode_object(
 def decode_pairs(step: Step | None, value: Any, memo: CountingMemo) -> Any:
     """Decode an object with any names, whose values `step` decodes, from an array of pairs."""
     found = _dict_of(value)
-    return decode_object({}, (), step, None, value if found is None else found, memo)
+    plain = value if found is None else found
+    return decode_object({}, (), step, None, plain, memo) if step else plain
 
 
 def _spread(value: dict[str, Any], rest: str, names: Collection[str]) -> dict[str, Any]:
@@ -80,20 +80,26 @@ def _spread(value: dict[str, Any], rest: str, names: Collection[str]) -> dict[st
 
 def _dict_of(value: Any) -> dict[str, Any] | None:
     """Return the dict that an array of pairs stands for, or None for any other value."""
-    if not _are_pairs(value) or repeats_key(value):
+    if not _are_pairs(value):
         return None
-    return {pair["key"]: pair["value"] for pair in value}
+    made = {pair["key"]: pair["value"] for pair in value}
+    return made if len(made) == len(value) else None
 
 
 def repeats_key(value: Any) -> bool:
     """Whether a value is an array of `{key, value}` with a repeated key, so that it is no dict."""
-    return _are_pairs(value) and len({pair["key"] for pair in value}) < len(value)
+    return _are_pairs(value) and _dict_of(value) is None
 
 
 def _are_pairs(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        type(pair) is dict and pair.keys() == _PAIR and type(pair["key"]) is str for pair in value
-    )
+    if not isinstance(value, list):
+        return False
+    for pair in value:  # For a few pairs, `all` would take longer.
+        if type(pair) is not dict or len(pair) != 2 or "value" not in pair:
+            return False
+        if type(pair.get("key")) is not str:
+            return False
+    return True
 
 
 def decode_tuple(
@@ -106,7 +112,9 @@ def decode_tuple(
     if not known or len(found) != len(value):
         return value
     found = step(found, memo) if step else found
-    given = names[: max((names.index(name) + 1 for name in found), default=0)]
+    given = names
+    if len(found) < len(names):
+        given = names[: max((names.index(name) + 1 for name in found), default=0)]
     plain = [found[name] if name in found else deepcopy(default_of(items[name])) for name in given]
     return value if UNSET in plain or len(plain) < least else plain
 

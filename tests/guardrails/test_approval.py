@@ -221,6 +221,20 @@ def test_when_says_which_calls_need_approval():
     assert call(tool, {"amount": 5}, Context("guest")).is_error
 
 
+def test_a_condition_without_an_answer_asks_a_person():
+    """A `when` that forgets its `return` asks a person. Other empty values let the call through, as False does."""
+
+    async def forgetful(call, context):
+        call.arguments["amount"] > 10
+
+    for when in (forgetful, lambda call, context: None):
+        tool, ran = guarded(when)
+        assert call(tool, {"amount": 50}).error.type == "ApprovalRequired" and ran == []
+        assert call(tool, {"amount": 50}, Context(approver=lambda request: True)).success
+    for when in (lambda call, context: 0, lambda call, context: ""):
+        assert call(guarded(when)[0], {"amount": 50}).success
+
+
 def twenty(tool, arguments, context):
     """Make one and the same call twenty times at once."""
 

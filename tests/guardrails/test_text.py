@@ -470,8 +470,10 @@ SHAPES = [
         },
     ),
     (Person(name="ada", accounts=[]), None),
-    ({"day": datetime(2027, 1, 2), "bytes": b"sk-1"}, None),
-    (b"\xff", None),
+    ({"day": datetime(2027, 1, 2), "bytes": b"no"}, None),
+    ({"day": 1, "bytes": b"a sk-1"}, {"day": 1, "bytes": b"a [redacted]"}),
+    (b"sk-1", b"[redacted]"),
+    (b"\xff sk-1", None),
 ]
 
 

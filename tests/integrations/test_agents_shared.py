@@ -49,6 +49,25 @@ def asked(tool, arguments, context=None):
     return asyncio.run(asker(tool)(arguments, "c1", Context() if context is None else context))
 
 
+def test_a_condition_without_an_answer_asks():
+    """None says that a person has to be asked, as in the guardrail itself."""
+
+    def pay(amount: int) -> str:
+        """Pay."""
+        return ""
+
+    def asks(when):
+        tool = FunctionTool(pay, input_guardrails=[require_approval(when)])
+        return asked(tool, {"amount": 5})
+
+    assert [asks(lambda call, context, it=it: it) for it in (False, None, 0, True)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_condition_sees_the_canonical_arguments(wrapped):
     """A condition reads what the road would show it: decoded, checked, and with the defaults."""
