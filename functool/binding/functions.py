@@ -119,11 +119,11 @@ class FunctionBinder:
             return self._validated(arguments, self._validate)
         text = as_text(arguments, self._limit)
         if len(text) < LONG:  # As in `canonical`.
-            return self._decoded(text)
+            return self._read(text)
         with without_gc(len(text)):
-            return self._decoded(text)
+            return self._read(text)
 
-    def _decoded(self, text: str) -> dict[str, Any]:
+    def _read(self, text: str) -> dict[str, Any]:
         if self._decode is not None:
             text = to_json(self._decode(decoded(text, self._quoted_names))).decode()
         large = len(text) >= LONG
@@ -144,8 +144,7 @@ class FunctionBinder:
             # A flat text with one colon for each value has no other names. If the text was decoded
             # and written again, it has no repeated ones.
             ignores_others = self._flat and validate is self._validate
-            has_own = ignores_others and text.count(":") == len(values)
-            if not (has_own or self._decode):
+            if not (self._decode or (ignores_others and text.count(":") == len(values))):
                 self._refuse_repeats(text)
                 if ignores_others and not self._has_known_names(text):
                     values = self._check_again(text)
@@ -153,9 +152,8 @@ class FunctionBinder:
                 refuse_depth(text)
             if self._may_overflow and not_finite(text):
                 refuse_infinite(decoded(text))
-        if self._droppable and (
-            len(text) >= LONG or "null" in text
-        ):  # Long text is slow to search.
+        # To search a long text takes longer than to look at the values.
+        if self._droppable and (len(text) >= LONG or "null" in text):
             drop_nulls(values, self._droppable)
         return self._by_parameter(values) if self._names_differ else values
 
