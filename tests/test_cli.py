@@ -479,6 +479,17 @@ def test_check_passes_what_is_only_moved(folder):
     assert run("check", "even.py", "--for", "gemini").stdout == "halve: ok\n"
 
 
+def test_a_command_runs_in_another_thread(folder):
+    """A program may run a command beside its main thread, where Python sets no signal handlers."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(run("list", "kit.py:fail")))
+
+    thread.start()
+    thread.join()
+
+    assert "fail" in results[0].stdout
+
+
 @pytest.mark.parametrize("system", ["agent-framework", "amplifier", "unique"])
 def test_check_for_a_system(folder, system):
     """`--for` adds what a system demands, where its package is installed; otherwise the extra is named."""

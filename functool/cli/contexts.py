@@ -6,6 +6,7 @@ import inspect
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import (
     AsyncExitStack,
@@ -104,16 +105,21 @@ def _context(found: Any, name: str) -> Context[Any]:
 
 @contextmanager
 def closed_on_sigterm() -> Iterator[None]:
-    """End the program on SIGTERM only after what is open in the block has been closed."""
+    """End the program on SIGTERM only after what is open in the block has been closed.
+
+    In another thread than the main one this does nothing: Python sets no handler there.
+    """
 
     def end(*ignored: Any) -> None:
         raise SystemExit(128 + signal.SIGTERM)
 
-    before = signal.signal(signal.SIGTERM, end)
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, end) if in_main else None
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 def run_until_stopped(
