@@ -963,6 +963,11 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
             "b",
             "x: expected a string that matches pattern '^a'",
         ),
+        (
+            Annotated[str, Field(pattern="^a after validation, not b$")],
+            "b",
+            "x: expected a string that matches pattern '^a after validation, not b$'",
+        ),
         (Annotated[bytes, Field(max_length=1)], "ab", "x: expected a string with at most 1 byte"),
         (
             Annotated[list[int], Field(min_length=2)],

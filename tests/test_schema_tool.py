@@ -122,6 +122,24 @@ def test_a_tuple_and_a_limit_of_an_older_draft_mean_what_they_meant_there(
     assert parameters == {**obj({"b": older}), **draft}, "the caller's own is as it was"
 
 
+@pytest.mark.parametrize(
+    "tuples", [{}, {"a": {"type": "array", "items": [INT], "additionalItems": STR}}], ids=str
+)
+def test_only_a_reference_into_what_was_written_anew_changes(tuples):
+    """Further items of an older tuple moved, and what is only called `items` did not."""
+    shared = {"items": {"0": STR}}
+    parameters = obj({**tuples, "b": ref("items/0"), "c": {"$ref": "#/x-shared/items/0"}})
+    parameters |= {"$defs": shared, "x-shared": shared}
+    if tuples:
+        parameters["properties"]["d"] = {"$ref": "#/properties/a/additionalItems"}
+    tool = foreign(parameters)
+    sent = {**({"a": [1, "x"], "d": "x"} if tuples else {}), "b": "x", "c": "x"}
+
+    assert call(tool, sent).value == sent
+    for name in sent:
+        assert not call(tool, {**sent, name: 1}).success
+
+
 def test_a_schema_that_holds_itself_ends():
     """An author who resolves references in Python gets a schema with a loop, and no endless one."""
     loop = obj({"next": INT})

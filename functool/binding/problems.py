@@ -55,7 +55,7 @@ _NOUN_OF = {"String": "a string", "Data": "a string", "Decimal input": "a number
 _NOUN_OF |= dict.fromkeys(("List", "Tuple", "NamedTuple", "Set", "Frozenset"), "a list")
 _NOUN_OF |= {"Dictionary": "an object", "Input": "a value"}
 _MEASURED = re.compile(
-    rf"({'|'.join(_NOUN_OF)}) should (have|match) (.*?)(?: after validation, not .*)?", re.DOTALL
+    rf"({'|'.join(_NOUN_OF)}) should (have|match) (.*?)(?: after validation, not \w+)?", re.DOTALL
 )
 _VERBS = {"have": "with", "match": "that matches"}
 

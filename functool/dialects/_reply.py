@@ -187,7 +187,10 @@ class Reply:
                 raise ValueError("the arguments of a call differ from those that were streamed")
         if not call.ended:
             call.ended = True
-            self._end_call(call, complete=True)
+            # Providers also close a call that was cut off. Only a whole object shows that it is
+            # not, so text that a tool could complete waits for the reason of the end.
+            if call.brackets.closed or not (call.lenient and call.text.strip()):
+                self._end_call(call, complete=True)
 
     def end(self, reason: Any, complete: bool = True) -> None:
         """End the reply.
@@ -199,9 +202,8 @@ class Reply:
             return
         self._check_open()
         for call in self.calls:
-            if not call.ended:
-                call.ended = True
-                self._end_call(call, complete)
+            call.ended = True
+            self._end_call(call, complete)
         self.ended = ended
         self._events.append(ended)
 

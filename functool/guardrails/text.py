@@ -155,7 +155,7 @@ def _clean_value(clean: Callable[[str], str], value: Any) -> Any:
         is_short = type(value) is int and value.bit_length() < 64
         text = str(value) if is_short else to_json(value).strip('"')  # NaN is a text.
         return value if (new := clean(text)) == text else new
-    elif isinstance(value, bytes):  # A model can read them, although JSON shows them as base64.
+    elif isinstance(value, (bytes, bytearray)):  # JSON's base64 of them is readable for a model.
         new = value
         with suppress(UnicodeDecodeError):
             new = valid_text(clean(value.decode())).encode()

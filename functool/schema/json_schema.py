@@ -179,8 +179,6 @@ def _as_2020(schema: dict[str, Any]) -> dict[str, Any]:
             older, node["prefixItems"] = True, node.pop("items")
             if "additionalItems" in node:
                 node["items"] = node.pop("additionalItems")
-        if isinstance(node.get("$ref"), str) and node["$ref"].startswith("#"):
-            node["$ref"] = re.sub(r"/items(?=/\d)", "/prefixItems", node["$ref"])
         for limit in ("minimum", "maximum"):
             word = f"exclusive{limit.capitalize()}"
             if isinstance(node.get(word), bool):
@@ -189,4 +187,9 @@ def _as_2020(schema: dict[str, Any]) -> dict[str, Any]:
                     node[word] = node.pop(limit)
     if older:  # It named a draft that the schema no longer follows.
         schema.pop("$schema", None)
+    for node in walk(schema) if older else ():
+        ref = node.get("$ref")
+        if isinstance(node, dict) and f"{ref}".startswith("#/") and lookup(schema, ref) is UNSET:
+            ref = re.sub(r"/items(?=/\d)", "/prefixItems", f"{ref}")
+            node["$ref"] = re.sub(r"/additionalItems(?=/|$)", "/items", ref)
     return schema

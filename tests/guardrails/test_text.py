@@ -473,6 +473,8 @@ SHAPES = [
     ({"day": datetime(2027, 1, 2), "bytes": b"no"}, None),
     ({"day": 1, "bytes": b"a sk-1"}, {"day": 1, "bytes": b"a [redacted]"}),
     (b"sk-1", b"[redacted]"),
+    ([bytearray(b"sk-1")], [b"[redacted]"]),
+    (bytearray(b"no"), None),
     (b"\xff sk-1", None),
 ]
 

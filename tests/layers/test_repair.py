@@ -16,7 +16,7 @@ from functool import (
     ToolSettings,
     WrapperTool,
 )
-from functool.dialects import openai_chat
+from functool.dialects import anthropic, bedrock, openai_chat
 from functool.guardrails import block, require_approval
 from tests import bfcl
 from tests.schemas import BOOL, INT, NULL, NUM, STR, any_of, array, obj, ref
@@ -397,3 +397,42 @@ def test_a_streamed_call_that_breaks_off_is_not_repaired():
     [result] = asyncio.run(reader.run(None, [cut]))
 
     assert "not one whole JSON object" in result.text
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "tool_use"])
+@pytest.mark.parametrize("dialect", [anthropic, bedrock])
+def test_a_call_that_a_provider_closes_at_its_limit_is_not_repaired(dialect, reason):
+    """A block also ends where the model ran out of tokens, and that is told only after it."""
+    ran = []
+
+    @FunctionTool(settings=ToolSettings(read_only=True))
+    def visit(cities: list[str], **days: int) -> str:
+        ran.append(cities)
+        return "done"
+
+    text = '{"cities": ["Bern"]'
+    if dialect is anthropic:
+        opened = {"type": "tool_use", "id": "c1", "name": "visit", "input": {}}
+        piece = {"type": "input_json_delta", "partial_json": text}
+        chunks = [
+            {"type": "message_start", "message": {}},
+            {"type": "content_block_start", "index": 0, "content_block": opened},
+            {"type": "content_block_delta", "index": 0, "delta": piece},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": reason}},
+            {"type": "message_stop"},
+        ]
+    else:
+        start = {"toolUse": {"toolUseId": "c1", "name": "visit"}}
+        place = {"contentBlockIndex": 0}
+        chunks = [
+            {"contentBlockStart": {**place, "start": start}},
+            {"contentBlockDelta": {**place, "delta": {"toolUse": {"input": text}}}},
+            {"contentBlockStop": place},
+            {"messageStop": {"stopReason": reason}},
+        ]
+    reader = dialect.StreamReader(repaired(Toolset([visit])))
+    [result] = asyncio.run(reader.run(None, chunks))
+
+    assert ran == ([] if reason == "max_tokens" else [["Bern"]])
+    assert result.success is bool(ran)
