@@ -152,8 +152,9 @@ class FunctionBinder:
                 refuse_depth(text)
             if self._may_overflow and not_finite(text):
                 refuse_infinite(decoded(text))
-        # To search a long text takes longer than to look at the values.
-        if self._droppable and (len(text) >= LONG or "null" in text):
+        # It takes long to search a long text, so its values are looked at first.
+        may_drop = self._droppable and (len(text) < LONG or any(v is None for v in values.values()))
+        if may_drop and "null" in text:
             drop_nulls(values, self._droppable)
         return self._by_parameter(values) if self._names_differ else values
 
