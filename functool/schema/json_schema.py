@@ -172,9 +172,7 @@ def _as_2020(schema: dict[str, Any]) -> dict[str, Any]:
     Those are a tuple as a list of `items`, and an exclusive limit as a boolean beside the limit.
     """
     older = False
-    for node in walk(schema):
-        if not isinstance(node, dict):
-            continue
+    for node in _dicts_in(schema):
         if isinstance(node.get("items"), list):
             older, node["prefixItems"] = True, node.pop("items")
             if "additionalItems" in node:
@@ -187,9 +185,14 @@ def _as_2020(schema: dict[str, Any]) -> dict[str, Any]:
                     node[word] = node.pop(limit)
     if older:  # It named a draft that the schema no longer follows.
         schema.pop("$schema", None)
-    for node in walk(schema) if older else ():
+    for node in _dicts_in(schema) if older else ():
         ref = node.get("$ref")
-        if isinstance(node, dict) and f"{ref}".startswith("#/") and lookup(schema, ref) is UNSET:
-            ref = re.sub(r"/items(?=/\d)", "/prefixItems", f"{ref}")
+        if isinstance(ref, str) and ref.startswith("#/") and lookup(schema, ref) is UNSET:
+            ref = re.sub(r"/items(?=/\d)", "/prefixItems", ref)
             node["$ref"] = re.sub(r"/additionalItems(?=/|$)", "/items", ref)
     return schema
+
+
+def _dicts_in(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schema and the schemas inside it that can be changed in place."""
+    return (node for node in walk(schema) if isinstance(node, dict))
