@@ -47,7 +47,8 @@ def rewritten(core: Any) -> Any:
     """
     if core.get("custom_init"):
         return core
-    kind, made = core.get("type"), {**inside(core, rewritten)}
+    made: Any = {**inside(core, rewritten)}
+    kind = core.get("type")
     if kind == "float":
         made["allow_inf_nan"] = False
     if kind == "complex":
@@ -77,7 +78,8 @@ def without_bools(core: Any) -> Any:
     pydantic accepts them in lax mode, and for a listed number in strict mode too. A tag is chosen
     for each value, because that changes neither the value nor the member that a union chooses.
     """
-    kind, made = core.get("type"), {**inside(core, without_bools)}
+    made: Any = {**inside(core, without_bools)}
+    kind = core.get("type")
     listed = {*map(type, _listed(core))}
     home = core["function"]["function"].__module__ if kind == "function-plain" else ""
     if kind in _NUMBERS:
