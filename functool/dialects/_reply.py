@@ -145,6 +145,7 @@ class Reply:
                 self.refuse(call, UnknownToolError(call.name, self._tools))
             else:
                 call.watch = tool.watch()
+                # A tool that does not refuse what is no JSON may mend it.
                 if call.name not in self._lenient:
                     self._lenient[call.name] = tool.watch().feed("x") is None
                 call.lenient = self._lenient[call.name]
@@ -221,11 +222,16 @@ class Reply:
             return None
 
     def _end_call(self, call: Written, complete: bool) -> None:
-        """Make an ended call ready, or refuse it."""
+        """Make an ended call ready, or refuse it.
+
+        Blank text means no arguments, but only if the text is complete. A lenient tool may mend a
+        complete text, and also one that was cut off, if all of its brackets are closed.
+        """
         if call.ready or call.error is not None:
             return
         blank = not call.text or call.text.isspace()
-        if (call.lenient or blank) if complete else (call.lenient and call.brackets.closed):
+        may_mend = call.lenient and (complete or call.brackets.closed)
+        if may_mend or (complete and blank):
             self._make_ready(call)
         else:
             self.refuse(call, ArgumentError("the arguments are not one whole JSON object"))
