@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from functool.schema.json_schema import without_older
 from functool.schema.shapes import NAMES
 from functool.schema.subset import closed
 
@@ -125,16 +126,7 @@ def _older(rules: Rules, node: Node) -> Iterator[str]:
     if isinstance(node.get("type"), list) and len(node["type"]) == 1:
         node["type"] = node["type"][0]
         yield f"type [{node['type']}] is written as {node['type']}"
-    if isinstance(node.get("items"), list):
-        node["prefixItems"] = node.pop("items")
-        if "additionalItems" in node:
-            node["items"] = node.pop("additionalItems")
-        yield "items as a list is written as prefixItems"
-    for keyword, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(node.get(keyword), bool):
-            if node.pop(keyword) and bound in node:
-                node[keyword] = node.pop(bound)
-            yield f"{keyword} as a boolean is written together with {bound} as one number"
+    yield from without_older(node)
 
 
 def _named(rules: Rules, node: Node) -> Iterator[str]:

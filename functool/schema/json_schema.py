@@ -166,26 +166,29 @@ def checked_parameters(parameters: Any) -> dict[str, Any]:
     }
 
 
-def _as_2020(schema: dict[str, Any]) -> dict[str, Any]:
-    """Write in place, as 2020-12 does, what older drafts of JSON Schema said otherwise.
+def without_older(node: dict[str, Any]) -> Iterator[str]:
+    """Write one schema in place as 2020-12 does, and yield in words what older drafts said.
 
     Those are a tuple as a list of `items`, and an exclusive limit as a boolean beside the limit.
     """
-    older = False
+    if isinstance(node.get("items"), list):
+        node["prefixItems"] = node.pop("items")
+        if "additionalItems" in node:
+            node["items"] = node.pop("additionalItems")
+        yield "items as a list is written as prefixItems"
+    for keyword, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(node.get(keyword), bool):
+            if node.pop(keyword) and bound in node:
+                node[keyword] = node.pop(bound)
+            yield f"{keyword} as a boolean is written together with {bound} as one number"
+
+
+def _as_2020(schema: dict[str, Any]) -> dict[str, Any]:
+    """Write a schema and those inside it in place as 2020-12 does, with the references to them."""
+    if not [words for node in _dicts_in(schema) for words in without_older(node)]:
+        return schema
+    schema.pop("$schema", None)  # It named a draft that the schema no longer follows.
     for node in _dicts_in(schema):
-        if isinstance(node.get("items"), list):
-            older, node["prefixItems"] = True, node.pop("items")
-            if "additionalItems" in node:
-                node["items"] = node.pop("additionalItems")
-        for limit in ("minimum", "maximum"):
-            word = f"exclusive{limit.capitalize()}"
-            if isinstance(node.get(word), bool):
-                older = True
-                if node.pop(word) and limit in node:
-                    node[word] = node.pop(limit)
-    if older:  # It named a draft that the schema no longer follows.
-        schema.pop("$schema", None)
-    for node in _dicts_in(schema) if older else ():
         ref = node.get("$ref")
         if isinstance(ref, str) and ref.startswith("#/") and lookup(schema, ref) is UNSET:
             ref = re.sub(r"/items(?=/\d)", "/prefixItems", ref)
