@@ -198,6 +198,17 @@ def test_save(folder):
     assert (folder / "out" / "files-1.csv").read_bytes() == b"text"
 
 
+def stopped(folder, words, number, *begun):
+    """Send a signal to a program that has printed the lines `begun`; return the rest and its code."""
+    with subprocess.Popen([*PROGRAM, *words], cwd=folder, text=True, **PIPES) as process:
+        assert [process.stderr.readline() for _ in begun] == [*begun]
+        process.send_signal(number)
+        rest = process.stderr.read()
+        process.wait(60)
+    assert "Traceback" not in rest
+    return rest, process.returncode
+
+
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_server_closes_its_context(folder, transport, number):
@@ -206,15 +217,10 @@ def test_a_stopped_server_closes_its_context(folder, transport, number):
     words = ["serve", "deps_kit.py", "--context", "deps_kit.py:ada", "--transport", transport]
     if transport == "http":
         words += ["--port", str(free_port())]
-    with subprocess.Popen([*PROGRAM, *words], cwd=folder, text=True, **PIPES) as process:
-        assert process.stderr.readline() == "open\n"
-        process.send_signal(number)
-        rest = process.stderr.read()
-        process.wait(60)
+    rest, code = stopped(folder, words, number, "open\n")
 
     assert "close\n" in rest
-    assert "Traceback" not in rest
-    assert process.returncode == 128 + number
+    assert code == 128 + number
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 128 + 15)])
@@ -222,16 +228,10 @@ def test_a_stopped_server_closes_its_context(folder, transport, number):
 def test_a_stopped_call_closes_its_context(folder, tool, number, code):
     """On Ctrl-C, and when it is terminated, a call closes what it opened."""
     words = ["call", "--context", "deps_kit.py:ada", "deps_kit.py", tool]
-    with subprocess.Popen([*PROGRAM, *words], cwd=folder, text=True, **PIPES) as process:
-        assert process.stderr.readline() == "open\n"
-        assert process.stderr.readline() == "begun\n"
-        process.send_signal(number)
-        rest = process.stderr.read()
-        process.wait(60)
+    rest, ended = stopped(folder, words, number, "open\n", "begun\n")
 
     assert "close\n" in rest
-    assert "Traceback" not in rest
-    assert process.returncode == code
+    assert ended == code
 
 
 def test_sessions_share_dependencies_and_no_state(folder):

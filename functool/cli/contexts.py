@@ -6,7 +6,6 @@ import inspect
 import os
 import signal
 import sys
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import (
     AsyncExitStack,
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from functool.cli.targets import object_of
+from functool.integrations._signals import handled
 
 if TYPE_CHECKING:
     from functool import Context
@@ -105,21 +105,13 @@ def _context(found: Any, name: str) -> Context[Any]:
 
 @contextmanager
 def closed_on_sigterm() -> Iterator[None]:
-    """End the program on SIGTERM only after what is open in the block has been closed.
-
-    In another thread than the main one this does nothing: Python sets no handler there.
-    """
+    """End the program on SIGTERM only after what is open in the block has been closed."""
 
     def end(*ignored: Any) -> None:
         raise SystemExit(128 + signal.SIGTERM)
 
-    in_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, end) if in_main else None
-    try:
+    with handled(signal.SIGTERM, end):
         yield
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
 
 
 def run_until_stopped(

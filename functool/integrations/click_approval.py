@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from functool import ApprovalRequest, Decision, GuardrailError
+from functool.integrations._signals import handled
 from functool.integrations.visible import arguments_text, sources_text, visible
 
 NO_TERMINAL = "There is no terminal to ask at: --yes approves."
@@ -62,19 +62,15 @@ def answered(ask: Callable[..., Answer], *words: Any, **options: Any) -> Answer 
         KeyboardInterrupt: The person pressed Ctrl-C. The handler of an event loop would only cancel
             the task, which waits for the answer and would not see that.
     """
-    in_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.default_int_handler) if in_main else None
     try:
-        return ask(*words, **options)
+        with handled(signal.SIGINT, signal.default_int_handler):
+            return ask(*words, **options)
     except click.Abort as error:
         click.echo(err=True)
         # click raises the same for both, from the one that it caught.
         if isinstance(error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
         return None
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGINT, before)
 
 
 def request_text(request: ApprovalRequest) -> str:
