@@ -62,16 +62,18 @@ def prepare(operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
         if arguments.get(p.argument) is not None
     ]
     segments = {p.name: _segment(p, value) for p, value in given if p.place == "path"}
+    # A path may end with a fixed query, and with a fragment that only makes it unique.
+    path, _, fixed = operation.path.partition("#")[0].partition("?")
+    query = [_filled(fixed, segments, "/%:@!$&'()*+,;=~?")] if fixed else []
+    query += [pair for p, value in given if p.place == "query" for pair in pairs(p.name, p, value)]
     headers = {p.name: _header(p, value) for p, value in given if p.place == "header"}
     content = None
     if operation.body is not None and arguments.get(BODY) is not None:
         content, headers["Content-Type"] = _body(operation.body, arguments[BODY])
     return Prepared(
         method=operation.method,
-        path=_path(operation.path, segments),
-        query="&".join(
-            pair for p, value in given if p.place == "query" for pair in pairs(p.name, p, value)
-        ),
+        path=_path(path, segments),
+        query="&".join(query),
         headers=headers,
         cookies=tuple(
             pair for p, value in given if p.place == "cookie" for pair in pairs(p.name, p, value)
@@ -123,14 +125,17 @@ def _deep(name: str, value: Any, keep: str) -> Iterable[str]:
 
 def _path(template: str, segments: Mapping[str, str]) -> str:
     """Fill in a path template, and check the whole path again."""
-    parts = re.split(_TEMPLATE, template)
-    path = "".join(
-        segments.get(part, "") if at % 2 else quote(part, safe="/%:@!$&'()*+,;=~")
-        for at, part in enumerate(parts)
-    )
+    path = _filled(template, segments, "/%:@!$&'()*+,;=~")
     if _climbs(path):
         raise UnsafeValue("A path value must not be '.' or '..'.")
     return path
+
+
+def _filled(template: str, segments: Mapping[str, str], keep: str) -> str:
+    return "".join(
+        segments.get(part, "") if at % 2 else quote(part, safe=keep)
+        for at, part in enumerate(re.split(_TEMPLATE, template))
+    )
 
 
 def _segment(parameter: Parameter, value: Any) -> str:

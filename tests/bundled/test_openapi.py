@@ -994,7 +994,7 @@ def test_a_path_of_the_document_stays_beneath_base_url(server, path):
         for _ in range(3):
             lenient = unquote(lenient).replace("\\", "/")
         assert posixpath.normpath(lenient).startswith("/v1/")
-        assert seen.path.startswith("/v1/") and "?" not in seen.path
+        assert seen.path.startswith("/v1/")
 
 
 def test_a_header_that_cannot_be_sent_is_an_operation_that_cannot_be_a_tool():

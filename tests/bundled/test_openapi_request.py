@@ -289,6 +289,24 @@ def test_multipart():
     assert json.loads(payloads[-1]) == {"k": [1]}
 
 
+@pytest.mark.parametrize(
+    ("path", "arguments", "expected"),
+    [
+        ("/x?beta=true", {}, ("/x", "beta=true")),
+        ("/x?a=b c&d=%20/", {"color": "q"}, ("/x", "a=b%20c&d=%20/&color=q")),
+        ("/x/{id}?beta", {"id": "a/b?c"}, ("/x/a%2Fb%3Fc", "beta")),
+        ("/x?id={id}", {"id": "a&b=c#d"}, ("/x", "id=a%26b%3Dc%23d")),
+        ("/x#Action=Get", {}, ("/x", "")),
+        ("/x?v=1#Action=Get", {}, ("/x", "v=1")),
+    ],
+)
+def test_a_path_may_have_a_fixed_query_and_a_fragment(path, arguments, expected):
+    """Real documents tell operations of one path apart by these; the query is sent as such, the fragment is not."""
+    prepared = prepare(operation(path, [parameter("query")]), arguments)
+
+    assert (prepared.path, prepared.query) == expected
+
+
 def test_broken_base64_is_an_error():
     """A data: URL that is none is not sent as something else."""
     with pytest.raises(UnsafeValue, match="base64"):
