@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -24,6 +26,9 @@ PARAMETER_SIZE = 400
 
 MAX_ALTERNATIVES = 100
 """How many ways to sign in one operation may have, and how many schemes each way."""
+
+MAX_COMBINED = 20
+"""How many of the schemas that a field combines are looked at for a file."""
 
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
@@ -207,16 +212,32 @@ class _Reader:
 
     def _files(self, schema: Any) -> frozenset[str]:
         """Return the names of the fields that are files, or lists of files."""
-        properties = mapping(mapping(schema).get("properties"))
-        return frozenset(name for name, part in properties.items() if self._is_file(part))
+        return frozenset(
+            name
+            for part in self._combined(schema)
+            for name, field in mapping(part.get("properties")).items()
+            if self._is_file(field)
+        )
 
     def _is_file(self, schema: Any) -> bool:
-        part = mapping(self._document.resolve(schema))
-        if part.get("type") == "array":
-            part = mapping(self._document.resolve(part.get("items")))
-        return part.get("format") == "binary" or (
-            "contentMediaType" in part and "contentEncoding" not in part
-        )
+        """Whether every text that a field may be, alone or in a list, is a file."""
+        parts = list(self._combined(schema, "items"))
+        texts = [_is_binary(part) for part in parts if _is_binary(part) or _is_text(part)]
+        return bool(texts) and all(texts)
+
+    def _combined(self, schema: Any, *words: str) -> Iterator[dict[str, Any]]:
+        """Yield a schema and those in it, such as the null of an optional field."""
+        waiting = deque([schema])
+        for _ in range(MAX_COMBINED):
+            if not waiting:
+                return
+            part: dict[str, Any] = {}
+            with suppress(DefinitionError):  # A reference that leads nowhere means anything.
+                part = mapping(self._document.resolve(waiting.popleft()))
+            yield part
+            for word in ("allOf", "anyOf", "oneOf"):
+                waiting.extend(sequence(part.get(word))[:MAX_COMBINED])
+            waiting.extend(part[word] for word in words if word in part)
 
     def _output(self, node: dict[str, Any]) -> dict[str, Any] | None:
         """Return the schema of a successful JSON answer, or None if it is missing or too large."""
@@ -234,6 +255,16 @@ class _Reader:
                     schema, complete = self._responses.with_definitions(converted, MAX_OUTPUT_NODES)
                     return schema if complete else None
         return None
+
+
+def _is_binary(part: dict[str, Any]) -> bool:
+    return part.get("format") == "binary" or (
+        "contentMediaType" in part and "contentEncoding" not in part
+    )
+
+
+def _is_text(part: dict[str, Any]) -> bool:
+    return "string" in (part.get("type"), *sequence(part.get("type")))
 
 
 def _description(node: dict[str, Any]) -> str:

@@ -289,6 +289,53 @@ def test_multipart():
     assert json.loads(payloads[-1]) == {"k": [1]}
 
 
+BINARY = [{"type": "string", "format": "binary"}, {"contentMediaType": "image/png"}]
+
+
+@pytest.mark.parametrize("binary", BINARY)
+@pytest.mark.parametrize(
+    ("wrap", "is_file"),
+    [
+        (lambda binary: {"properties": {"f": {"anyOf": [binary, {"type": "null"}]}}}, True),
+        (lambda binary: {"properties": {"f": {"oneOf": [binary, {"items": binary}]}}}, True),
+        (
+            lambda binary: {
+                "properties": {"f": {"anyOf": [{"type": ["array", "null"], "items": binary}]}}
+            },
+            True,
+        ),
+        (lambda binary: {"allOf": [{"properties": {"f": binary}}, {"properties": {}}]}, True),
+        (
+            lambda binary: {"properties": {"f": {"anyOf": [binary, {"type": "string"}]}}},
+            False,
+        ),
+        (lambda binary: {"properties": {"f": {"anyOf": [{"$ref": "x.json"}]}}}, False),
+        (lambda binary: {"properties": {"f": {"anyOf": [{"anyOf": [5]}, None]}}}, False),
+    ],
+)
+def test_optional_and_combined_files(wrap, binary, is_file):
+    """A file stays a file where it may be null or a list, or where the body combines schemas; a field of any text does not."""
+    text = "data:image/png;base64,AAEC"
+    content, _ = body_of("multipart/form-data", {"f": text}, wrap(binary))
+
+    assert (b'filename="f"' in content, b"\0\1\2" in content) == (is_file, is_file)
+    assert (text.encode() in content) != is_file
+
+
+def test_files_that_combine_without_end_are_looked_at_within_a_limit():
+    """A schema that combines itself, or a million others, takes no time."""
+    many = {"$ref": "#/components/schemas/many"}
+    body = {"multipart/form-data": {"schema": {"properties": {"f": many, "g": many}}}}
+    spec = {
+        "openapi": "3.1.0",
+        "paths": {"/x": {"post": {"requestBody": {"content": body}}}},
+        "components": {"schemas": {"many": {"anyOf": [many] * 5_000}}},
+    }
+    [listed] = operations(read(spec))
+
+    assert listed.read().body.files == frozenset()
+
+
 @pytest.mark.parametrize(
     ("path", "arguments", "expected"),
     [
