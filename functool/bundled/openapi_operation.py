@@ -240,21 +240,32 @@ class _Reader:
             waiting.extend(part[word] for word in words if word in part)
 
     def _output(self, node: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the schema of a successful JSON answer, or None if it is missing or too large."""
+        """Return the schema of the successful answers, or None if one has no schema.
+
+        An answer without content is null.
+        """
         responses = mapping(node.get("responses"))
+        found: list[Any] = []
         for status in sorted(
             status for status in responses if re.fullmatch(r"2[0-9X][0-9X]", status.upper())
         ):
             try:
                 content = mapping(mapping(self._document.resolve(responses[status])).get("content"))
             except DefinitionError:
-                continue
-            for media_type, media in content.items():
-                if is_json(media_type) and isinstance(mapping(media).get("schema"), dict):
-                    converted = self._responses.convert(media["schema"])
-                    schema, complete = self._responses.with_definitions(converted, MAX_OUTPUT_NODES)
-                    return schema if complete else None
-        return None
+                return None
+            schemas = [
+                mapping(media).get("schema") for kind, media in content.items() if is_json(kind)
+            ]
+            schema = next((one for one in schemas if isinstance(one, dict)), None)
+            if content and schema is None:
+                return None
+            schema = schema if content else {"type": "null"}
+            found += [] if schema in found else [schema]
+        if found in ([], [{"type": "null"}]):
+            return None
+        converted = self._responses.convert(found[0] if len(found) == 1 else {"anyOf": found})
+        schema, complete = self._responses.with_definitions(converted, MAX_OUTPUT_NODES)
+        return schema if complete else None
 
 
 def _is_binary(part: dict[str, Any]) -> bool:
