@@ -24,7 +24,7 @@ MAX_DECODINGS = 5
 """How often a path value is decoded to look for a hidden `..`."""
 
 MAX_FIELDS = 1_048_576
-"""Characters of all fields of one deep object. Each field repeats the names above it."""
+"""Characters of all fields of one `deepObject`. Each field repeats the names above it."""
 
 # The characters that `allowReserved` leaves unencoded. They cannot end a value.
 _RESERVED = ":/?@!$'()*,;"
@@ -93,12 +93,12 @@ def pairs(name: str, parameter: Parameter, value: Any) -> Iterable[str]:
 def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> list[str]:
     key = _quoted(name)
     joint = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}.get(style, ",")
-    if isinstance(value, dict) and style == "deepObject":
+    if isinstance(value, (dict, list)) and style == "deepObject":
         fields, left = [], MAX_FIELDS
         for field in _deep(name, value, keep):
             left -= len(field)
             if left < 0:
-                raise UnsafeValue(f"An object takes more than {MAX_FIELDS:,} characters to send.")
+                raise UnsafeValue(f"A value takes more than {MAX_FIELDS:,} characters to send.")
             fields.append(field)
         return fields
     if isinstance(value, dict):
@@ -115,9 +115,12 @@ def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> 
 
 
 def _deep(name: str, value: Any, keep: str) -> Iterable[str]:
-    """Yield the fields of an object in the style `deepObject`, such as `name[key]=value`."""
-    if isinstance(value, dict):
-        for key, item in value.items():
+    """Yield fields in the style `deepObject`: `name[key]=value`, and `name[0]=value` of a list.
+
+    OpenAPI leaves lists open. This form says where each item belongs, and most servers read it.
+    """
+    if isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _deep(f"{name}[{key}]", item, keep)
     else:
         yield from _pairs(name, value, "form", True, keep)

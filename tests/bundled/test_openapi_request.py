@@ -73,8 +73,11 @@ def test_path_styles(style, explode, value, expected):
         (
             {"style": "deepObject"},
             {"a": {"b": [1, 2]}},
-            "color%5Ba%5D%5Bb%5D=1&color%5Ba%5D%5Bb%5D=2",
+            "color%5Ba%5D%5Bb%5D%5B0%5D=1&color%5Ba%5D%5Bb%5D%5B1%5D=2",
         ),
+        ({"style": "deepObject"}, LIST, "color%5B0%5D=blue&color%5B1%5D=black"),
+        ({"style": "deepObject"}, [OBJECT], "color%5B0%5D%5BR%5D=100&color%5B0%5D%5BG%5D=200"),
+        ({"style": "deepObject"}, [], ""),
         ({"content": {"application/json": {}}}, {"a": [1]}, "color=%7B%22a%22%3A%5B1%5D%7D"),
         ({"allowReserved": True}, "a/b?c&d=e#f", "color=a/b?c%26d%3De%23f"),
         ({}, "a&admin=1", "color=a%26admin%3D1"),
@@ -232,10 +235,12 @@ def test_forms():
     """Form fields are encoded, in the styles that the document asks for."""
     encoding = {
         "d": {"style": "deepObject", "explode": True},
+        "e": {"style": "deepObject", "explode": True},
         "l": {"style": "form", "explode": False},
     }
     value = {
         "a": "x&b=1",
+        "e": [{"k": 1}],
         "list": [1, 2],
         "l": ["a", "b"],
         "d": {"k": "v"},
@@ -247,7 +252,10 @@ def test_forms():
         "application/x-www-form-urlencoded", value, {"type": "object"}, encoding=encoding
     )
 
-    assert content == b"a=x%26b%3D1&list=1&list=2&l=a,b&d%5Bk%5D=v&o=%7B%22k%22%3A1%7D&t=true"
+    assert (
+        content
+        == b"a=x%26b%3D1&e%5B0%5D%5Bk%5D=1&list=1&list=2&l=a,b&d%5Bk%5D=v&o=%7B%22k%22%3A1%7D&t=true"
+    )
     assert kind == "application/x-www-form-urlencoded"
 
 
