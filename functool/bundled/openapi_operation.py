@@ -303,6 +303,9 @@ def _operation_name(path: str, method: str, given: Any) -> str:
 
 def _preference(media_type: str) -> tuple[int, str]:
     order = (
+        media_type == "application/json",
+        # A JSON Patch is a list. Kubernetes describes it as an object, as it does other patches.
+        is_json(media_type) and "json-patch" not in media_type,
         is_json(media_type),
         media_type == FORM,
         media_type == MULTIPART,

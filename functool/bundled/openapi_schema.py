@@ -10,6 +10,7 @@ import re
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -143,6 +144,13 @@ class Schemas:
             if isinstance(schema.get(word), (dict, bool)):
                 part = schema[word]
                 made[word] = part if isinstance(part, bool) else self._converted(part, depth + 1)
+        # What is not kept is left to the server. It must not make the rest stricter.
+        if made.get("not") != schema.get("not"):
+            made.pop("not", None)
+        if "patternProperties" in schema:
+            made.pop("additionalProperties", None)
+        if "minContains" in schema:
+            made.pop("contains", None)
         # `oneOf` becomes `anyOf`: several may match, and the server decides which one is meant.
         for word, target in (
             ("allOf", "allOf"),
@@ -160,9 +168,7 @@ class Schemas:
 
     def _properties(self, made: dict[str, Any], schema: dict[str, Any], depth: int) -> None:
         properties = mapping(schema.get("properties"))
-        unsent = {
-            name for name, part in properties.items() if mapping(part).get(self._unsent) is True
-        }
+        unsent = {name for name, part in properties.items() if self._is_unsent(part)}
         if properties:
             kept = {name: part for name, part in properties.items() if name not in unsent}
             made["properties"] = {
@@ -175,6 +181,12 @@ class Schemas:
         ]
         if names:
             made["required"] = list(dict.fromkeys(names))
+
+    def _is_unsent(self, schema: Any) -> bool:
+        parts = [mapping(schema)]
+        with suppress(DefinitionError):  # A reference that leads nowhere means anything.
+            parts.append(mapping(self._document.resolve(schema)))
+        return any(part.get(self._unsent) is True for part in parts)
 
 
 def shortened(text: str) -> str:

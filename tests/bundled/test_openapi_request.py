@@ -231,6 +231,23 @@ def test_bodies(media_type, value, content, kind):
     assert body_of(media_type, value) == (content, kind)
 
 
+PATCH = "application/{}patch+json"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "chosen"),
+    [
+        (["application/hal+json", "*/*", "application/json"], "application/json"),
+        ([PATCH.format("json-"), PATCH.format("merge-"), "text/plain"], PATCH.format("merge-")),
+        ([PATCH.format("json-"), "multipart/form-data"], PATCH.format("json-")),
+        (["text/plain", "multipart/form-data"], "multipart/form-data"),
+    ],
+)
+def test_the_kind_of_a_body_that_is_sent(kinds, chosen):
+    """Plain JSON is best, and of several patches one that is an object, as documents describe it."""
+    assert operation(body={kind: {} for kind in kinds}).body.media_type == chosen
+
+
 def test_forms():
     """Form fields are encoded, in the styles that the document asks for."""
     encoding = {
