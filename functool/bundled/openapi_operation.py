@@ -27,8 +27,8 @@ PARAMETER_SIZE = 400
 MAX_ALTERNATIVES = 100
 """How many ways to sign in one operation may have, and how many schemes each way."""
 
-MAX_COMBINED = 20
-"""How many of the schemas that a field combines are looked at for a file."""
+MAX_COMBINED, MAX_IN_FIELD = 100, 8
+"""How many of the schemas that a body or one of its fields combines are looked at for files."""
 
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
@@ -132,6 +132,7 @@ class _Reader:
         self._responses = Schemas(document, "writeOnly")
         self._parameters = Parameters(document, self._requests)
         self._made: dict[tuple[str, int], Any] = {}
+        self._file_references: dict[str, bool] = {}
 
     def operation(
         self, name: str, path: str, method: str, item: dict[str, Any], node: dict[str, Any]
@@ -214,21 +215,29 @@ class _Reader:
         """Return the names of the fields that are files, or lists of files."""
         return frozenset(
             name
-            for part in self._combined(schema)
+            for part in self._combined(schema, MAX_COMBINED)
             for name, field in mapping(part.get("properties")).items()
             if self._is_file(field)
         )
 
     def _is_file(self, schema: Any) -> bool:
+        reference = mapping(schema).get("$ref")
+        if not isinstance(reference, str):
+            return self._has_only_files(schema)
+        if reference not in self._file_references:  # Many fields may refer to one schema.
+            self._file_references[reference] = self._has_only_files(schema)
+        return self._file_references[reference]
+
+    def _has_only_files(self, schema: Any) -> bool:
         """Whether every text that a field may be, alone or in a list, is a file."""
-        parts = list(self._combined(schema, "items"))
+        parts = list(self._combined(schema, MAX_IN_FIELD, "items"))
         texts = [_is_binary(part) for part in parts if _is_binary(part) or _is_text(part)]
         return bool(texts) and all(texts)
 
-    def _combined(self, schema: Any, *words: str) -> Iterator[dict[str, Any]]:
+    def _combined(self, schema: Any, limit: int, *words: str) -> Iterator[dict[str, Any]]:
         """Yield a schema and those in it, such as the null of an optional field."""
         waiting = deque([schema])
-        for _ in range(MAX_COMBINED):
+        for _ in range(limit):
             if not waiting:
                 return
             part: dict[str, Any] = {}
@@ -236,7 +245,7 @@ class _Reader:
                 part = mapping(self._document.resolve(waiting.popleft()))
             yield part
             for word in ("allOf", "anyOf", "oneOf"):
-                waiting.extend(sequence(part.get(word))[:MAX_COMBINED])
+                waiting.extend(sequence(part.get(word))[:limit])
             waiting.extend(part[word] for word in words if word in part)
 
     def _output(self, node: dict[str, Any]) -> dict[str, Any] | None:

@@ -56,6 +56,7 @@ class Schemas:
         self._document = document
         self._unsent = unsent
         self._names: dict[tuple[str, bool], str | None] = {}
+        self._hidden: dict[str, bool] = {}
         self._unique = UniqueNames()
         self._made: dict[str, _Definition] = {}
         self._waiting: deque[tuple[str, Any, bool]] = deque()
@@ -192,10 +193,16 @@ class Schemas:
             made["required"] = list(dict.fromkeys(names))
 
     def _is_unsent(self, schema: Any) -> bool:
-        parts = [mapping(schema)]
-        with suppress(DefinitionError):  # A reference that leads nowhere means anything.
-            parts.append(mapping(self._document.resolve(schema)))
-        return any(part.get(self._unsent) is True for part in parts)
+        part = mapping(schema)
+        reference = part.get("$ref")
+        if not isinstance(reference, str) or part.get(self._unsent) is True:
+            return part.get(self._unsent) is True
+        if reference not in self._hidden:  # A document may use it many times.
+            self._hidden[reference] = False
+            with suppress(DefinitionError):  # A reference that leads nowhere means anything.
+                found = mapping(self._document.resolve(part))
+                self._hidden[reference] = found.get(self._unsent) is True
+        return self._hidden[reference]
 
 
 def shortened(text: str) -> str:
