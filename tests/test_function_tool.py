@@ -560,6 +560,15 @@ def test_defaults():
     assert published == {**INT, "minimum": 1, "default": 7, "description": "G."}
 
 
+def test_a_factory_that_takes_the_other_arguments():
+    """Only a model has such defaults, so a parameter's is refused before any call."""
+
+    def double(a: int, b: int = Field(default_factory=lambda data: data["a"] * 2)): ...
+
+    with pytest.raises(DefinitionError, match="'b': its default factory takes other arguments"):
+        FunctionTool(double)
+
+
 def test_a_default_that_holds_something_mutable_is_copied_for_each_call():
     """What one call does to a list inside of a tuple, another one must not see."""
 

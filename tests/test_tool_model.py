@@ -364,6 +364,24 @@ def test_an_alias_may_be_the_name_of_another_field():
     assert call(Send, {"to": "x", "payee": "ann"}).value == ["x", "ann"]
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_model_itself_makes_its_defaults(strict):
+    """A default factory gets the other fields, as in pydantic, and is called once."""
+    made = []
+
+    class Book(ToolModel):
+        nights: int = 2
+        price: int = Field(default_factory=lambda data: data["nights"] * 50)
+        number: int = Field(default_factory=lambda: made.append(1) or len(made))
+
+        def run(self):
+            return [self.nights, self.price, self.number]
+
+    tool = Book.tool(strict=strict)
+    assert call_of(tool, {"nights": 3}).value == [3, 150, 1]
+    assert call_of(tool, {"price": 7, "number": None}).value == [2, 7, 2]
+
+
 def test_a_dataclass_inside_of_a_model_that_makes_up_aliases():
     """Its fields are sent as the schema names them. pydantic gives it the aliases of the model."""
 

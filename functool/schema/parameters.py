@@ -155,6 +155,9 @@ def _read_field(found: Parameter, info: FieldInfo) -> None:
     if found.default is EMPTY and not info.is_required():
         found.default, found.required, found.by_field = info.default, False, True
         found.factory = cast(Any, info.default_factory)
+        if info.default_factory_takes_validated_data:
+            wrong = "its default factory takes other arguments: compute such a value in the body"
+            raise DefinitionError(f"parameter {found.name!r}: {wrong}")
 
 
 def _type_part(info: FieldInfo) -> FieldInfo:
