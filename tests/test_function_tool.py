@@ -1033,6 +1033,19 @@ def test_a_mark_inside_of_a_type_is_refused():
             user: Annotated[str, Inject(lambda context: "ada")]
 
 
+def test_a_mark_as_a_default_is_refused():
+    """Nothing is injected there either, and a model could set the value."""
+
+    def default(user: str = Inject(lambda context: "ada")): ...  # type: ignore[assignment]
+
+    class Send(ToolModel):
+        user: str = Inject(lambda context: "ada")  # type: ignore[assignment]
+
+    for make in (lambda: FunctionTool(default), Send.tool):
+        with pytest.raises(DefinitionError, match="'user': Inject belongs in the annotation"):
+            make()
+
+
 def test_a_provider_is_asked_once_a_call():
     """An `Inject` provider runs once for each call, and not when the arguments are refused."""
     asked = []
