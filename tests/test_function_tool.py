@@ -777,6 +777,46 @@ def test_pep_695():
     assert received(space["first"], {"x": "1", "y": 2, "ids": ["3"]}) == (1, 2, [3])
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="PEP 695 needs Python 3.12")
+def test_a_type_alias_of_a_class_that_is_defined_later():
+    """Python evaluates a `type` alias late, so the tool does, too."""
+    space: dict[str, Any] = {"FunctionTool": FunctionTool, "BaseModel": BaseModel}
+    exec(
+        """
+type Names = list[Later]
+type Lost = Nowhere
+@FunctionTool
+def show(names: Names): return [each.name for each in names]
+@FunctionTool
+def lose(**lost: Lost): return lost
+class Later(BaseModel): name: str
+""",
+        space,
+    )
+
+    assert call(space["show"], {"names": [{"name": "Ada"}]}).value == ["Ada"]
+    with pytest.raises(DefinitionError, match=r"lose .* parameter 'lost': name 'Nowhere'"):
+        Toolset([space["lose"]])
+
+
+City = TypeAliasType("City", Annotated[str, "The name of a city."])
+
+
+def test_the_text_of_a_type_alias():
+    """The text in a type alias describes each parameter of it that has none of its own."""
+
+    def go(
+        a: City,
+        b: Annotated[City, "Where to."],
+        c: Annotated[City, Field(min_length=2)],
+        d: Annotated[City, Field(description="Home.")],
+    ): ...
+
+    properties = FunctionTool(go).schema.parameters["properties"]
+    texts = [part["description"] for part in properties.values()]
+    assert texts == ["The name of a city.", "Where to.", "The name of a city.", "Home."]
+
+
 def test_two_classes_of_one_name():
     """Two different classes with the same name are two definitions."""
 

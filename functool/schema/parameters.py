@@ -125,8 +125,8 @@ def read_parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
 
 def read_annotation(found: Parameter, annotation: Any) -> Parameter:
     """Fill in a parameter from its annotation: type, description, alias and default."""
+    found.description = text_of(annotation)
     if get_origin(annotation) is Annotated:
-        found.description = text_of(annotation)
         kind, *extras = get_args(annotation)
         for place, extra in enumerate(extras):
             if isinstance(extra, FieldInfo):
@@ -142,8 +142,13 @@ def read_annotation(found: Parameter, annotation: Any) -> Parameter:
 
 def text_of(annotation: Any) -> str:
     """Return the text in an annotation, which may be a str or a `Doc`; "" without one."""
-    text = ""
-    for extra in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
+    annotation = getattr(annotation, "__value__", annotation)  # Of a type alias.
+    if get_origin(annotation) is not Annotated:
+        return ""
+    kind, *extras = get_args(annotation)
+    described = any(isinstance(extra, FieldInfo) and extra.description for extra in extras)
+    text = "" if described else text_of(kind)
+    for extra in extras:
         if isinstance(extra, str):
             text = extra
         elif isinstance(extra, Doc):
