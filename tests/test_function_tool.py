@@ -560,6 +560,20 @@ def test_defaults():
     assert published == {**INT, "minimum": 1, "default": 7, "description": "G."}
 
 
+def test_a_default_that_json_does_not_give_back():
+    """Where a guardrail replaces another argument, the body has the same default as without it."""
+
+    def keep(a: int, size=(1, 2), since: str | datetime.date = datetime.date(2027, 1, 2)):
+        return (a, size, since)
+
+    def other(call, context):
+        return dataclasses.replace(call, arguments={**call.arguments, "a": 2})
+
+    tool = FunctionTool(keep, input_guardrails=[other])
+    assert call(tool, {"a": 1}).value == (2, (1, 2), datetime.date(2027, 1, 2))
+    assert call(tool, {"a": 1, "size": 3, "since": "x"}).value == (2, 3, "x")
+
+
 def test_a_factory_that_takes_the_other_arguments():
     """Only a model has such defaults, so a parameter's is refused before any call."""
 

@@ -3,11 +3,12 @@
 import asyncio
 import inspect
 from dataclasses import dataclass
+from datetime import date
 from enum import IntEnum
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import pytest
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from functool import (
     Context,
@@ -313,6 +314,23 @@ def test_a_default_is_not_validated_as_in_pydantic():
     assert call(Find, {}).value == repr((0, None, "")) == Find()().value
     assert call(Find, {"limit": 2, "type": "a"}).value == repr((2, None, "a"))
     assert call(Find, {"limit": 0}).error.type == "ArgumentError"
+
+
+def test_a_default_that_json_does_not_give_back():
+    """A field that the call leaves out has its own default, not what its JSON form would be read as."""
+
+    class Find(ToolModel):
+        since: str | date = date(2027, 1, 2)
+        size: Any = (1, 2)
+        key: SecretStr = SecretStr("k3y")
+        ratio: float = 2
+
+        def run(self):
+            return repr((self.since, self.size, self.key.get_secret_value(), self.ratio == 2))
+
+    assert call(Find, {}).value == Find()().value == repr((date(2027, 1, 2), (1, 2), "k3y", True))
+    assert call(Find, {"since": "x", "size": [1]}).value == repr(("x", [1], "k3y", True))
+    assert type(Find.tool().sent_form({"ratio": 2.0})["ratio"]) is float
 
 
 def test_a_model_that_takes_no_aliases_itself_takes_them_as_a_tool():
