@@ -108,7 +108,10 @@ def describe(
     named = list(signature.parameters.values())[1 if method else 0 :]
     parameters = [parameter for parameter in named if parameter.name not in parts.fixed]
     for parameter in parameters:
-        _add(parts, parameter, hint)
+        try:
+            _add(parts, parameter, hint)
+        except NameError as error:  # A `type` alias is evaluated when its value is asked for.
+            raise Unresolved(f"parameter {parameter.name!r}: {error}") from error
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
     last = max((i for i, p in enumerate(parameters) if p.kind in by_place), default=-1)
     parts.positional = parameters[: last + 1]
