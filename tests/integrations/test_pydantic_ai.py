@@ -20,6 +20,7 @@ from pydantic_ai import (
     DeferredToolRequests,
     DeferredToolResults,
     DocumentUrl,
+    FunctionToolset,
     ImageUrl,
     ModelRetry,
     RunContext,
@@ -53,6 +54,7 @@ from functool import (
     Toolset,
     ToolSettings,
 )
+from functool.approval import Grant
 from functool.guardrails import require_approval, truncate
 from functool.integrations import pydantic_ai as bridge
 from functool.integrations import pydantic_ai_runner
@@ -292,6 +294,51 @@ def test_an_edited_call_runs_as_it_was_edited(bound: bool) -> None:
     assert (till.seen, till.paid) == ([7, 3], [3])
 
 
+@pytest.mark.parametrize("edit", [3, 900])
+@pytest.mark.parametrize("needs", ["nothing", "a condition", "a grant"])
+def test_an_edit_runs_where_only_the_framework_asked(needs: str, edit: int) -> None:
+    """What a person makes of a call runs, also if the tool itself would not have asked about the call."""
+    paid: list[int] = []
+    context = Context()
+    asks = {
+        "nothing": [],
+        "a condition": [require_approval(lambda call, _: call.arguments["amount"] > 100)],
+        "a grant": [require_approval()],
+    }
+    tool = paying(paid, input_guardrails=asks[needs])
+    if needs == "a grant":
+        context.grant(Grant.of(tool, {"amount": 7}))
+    asking = FunctionToolset([bridge.export(tool)]).approval_required()
+    outputs = [str, DeferredToolRequests]
+    agent = Agent(scripted(PAY, "done"), toolsets=[asking], output_type=outputs, deps_type=Context)
+    pending = asyncio.run(agent.run("go", deps=context))
+    answers = {"c1": ToolApproved(override_args={"amount": edit})}
+    results = DeferredToolResults(approvals=answers, metadata=pending.output.metadata)
+    history = pending.all_messages()
+    asyncio.run(agent.run(message_history=history, deferred_tool_results=results, deps=context))
+
+    assert paid == [edit]
+    assert len(context.grants()) == (needs == "a grant")  # The grant covers the call as it was.
+
+
+def test_such_an_edit_holds_while_the_call_asks_once_more() -> None:
+    """A person's edit stays when an agent inside of the call asks, and the edit is not sent again."""
+    paid: list[int] = []
+    texts: list[str] = []
+    tool = clerk(paid, texts, asks=False)
+    asking = FunctionToolset([bridge.export(tool)]).approval_required()
+    outputs = [str, DeferredToolRequests]
+    turns = [("c1", "clerk", {"input": "500"})], "done"
+    agent = Agent(scripted(*turns), toolsets=[asking], output_type=outputs)
+    made = asyncio.run(agent.run("go"))
+    for answer in (ToolApproved(override_args={"input": "5"}), True):
+        results = DeferredToolResults(approvals={"c1": answer}, metadata=made.output.metadata)
+        history = made.all_messages()
+        made = asyncio.run(agent.run(message_history=history, deferred_tool_results=results))
+
+    assert (made.output, paid, texts) == ("done", [5], ["5", "5"])
+
+
 def test_an_edit_that_says_the_same_is_no_edit() -> None:
     """Arguments that a person wrote out as they were, defaults too, are not told as a change."""
     last = Till("done").resume({"amount": 7, "currency": "CHF"})
@@ -307,7 +354,7 @@ def test_an_edit_that_does_not_fit_runs_nothing() -> None:
     assert till.paid == []
 
 
-def clerk(paid: list[int], texts: list[str], *guardrails: Any) -> AgentTool:
+def clerk(paid: list[int], texts: list[str], *guardrails: Any, asks: bool = True) -> AgentTool:
     """An agent that has to be approved, and pays the amount that it reads once that is approved too."""
     inner = Toolset([paying(paid)])
 
@@ -319,7 +366,7 @@ def clerk(paid: list[int], texts: list[str], *guardrails: Any) -> AgentTool:
             raise ApprovalRequired(result.text, request)
         return result.text
 
-    asking = [*guardrails, require_approval()]
+    asking = [*guardrails, *([require_approval()] if asks else ())]
     return AgentTool("clerk", "clerk", "d", runner=runner, input_guardrails=asking)
 
 
