@@ -37,7 +37,11 @@ class ChatChunks:
         """Read one chunk."""
         choices = get(chunk, "choices")
         error = get(chunk, "error")
-        if error is None and not (listed(choices) and all(_has_delta(one) for one in choices)):
+        # Some servers send the usage without choices, or the reason of the end without a delta.
+        named = get(chunk, "object") == "chat.completion.chunk"
+        choices = [] if choices is None and named else choices
+        ours = listed(choices) and all(named or _has_delta(one) for one in choices)
+        if error is None and not ours:
             raise mismatch(self.expected, chunk)
         id = get(chunk, "id")
         if id and self._id and id != self._id:
