@@ -247,10 +247,7 @@ class _Adopted(Tool):
             text = str(late) if author is None else await _maybe(author(about, late))
             raise ToolTimeoutError(text) from late
         if value is None and self._is_agent:
-            raise ToolError(
-                "The agent waits for a person, and cannot go on afterwards: it was adopted as a"
-                " tool. It can as AgentTool(agent, ..., runner=openai_agents.runner)."
-            )
+            raise ToolError("The agent waits for a person, and cannot go on as an adopted tool.")
         return _result(value)
 
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:

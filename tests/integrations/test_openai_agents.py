@@ -405,7 +405,7 @@ def test_an_adopted_agent_that_waits_for_a_person_fails() -> None:
     result = ask(openai_agents.adopt(inner.as_tool("clerk", "d")))
 
     assert (result.error.type, paid) == ("ToolError", [])
-    assert result.text.startswith("The agent waits for a person, and cannot go on afterwards")
+    assert result.text == "The agent waits for a person, and cannot go on as an adopted tool."
 
 
 def test_native_switch_comes_along() -> None:
