@@ -84,7 +84,9 @@ def _agreed(
 ) -> Callable[[ApprovalRequest], Decision | None]:
     """Return a function that decides about the requests which an agreement is about."""
     written, definitions = _led_to(tool, call)
-    edits = written if arguments is None else _led_to(tool, replace(call, arguments=arguments))[0]
+    edits = written
+    if arguments is not None:
+        edits, _ = _led_to(tool, replace(call, arguments=tool.sent_form(arguments)))
     about_this = shown is None or (shown.call_id == call.id and shown.definition in definitions)
 
     def is_shown(request: ApprovalRequest) -> bool:

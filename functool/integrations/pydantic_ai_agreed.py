@@ -37,7 +37,7 @@ async def as_edited(
     """
     edits = [arguments for _, arguments in _own(tool, call, agreements) if arguments is not None]
     asked = not edits or await asker(tool)(call.arguments, call.id, context)
-    return call if asked else replace(call, arguments=edits[-1])
+    return call if asked else replace(call, arguments=tool.sent_form(edits[-1]))
 
 
 def with_agreements(tool: Tool, call: ToolCall, agreements: list[Agreement]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
 import pydantic_ai
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator, BaseModel, Field
 from pydantic_ai import (
     Agent,
     AudioUrl,
@@ -337,6 +337,29 @@ def test_such_an_edit_holds_while_the_call_asks_once_more() -> None:
         made = asyncio.run(agent.run(message_history=history, deferred_tool_results=results))
 
     assert (made.output, paid, texts) == ("done", [5], ["5", "5"])
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_an_edit_goes_by_the_names_that_a_model_sends(asks: bool) -> None:
+    """A person writes aliases, as the model does, also where one is the name of another parameter."""
+    moved: list[tuple[str, str]] = []
+
+    @FunctionTool(input_guardrails=[require_approval()] if asks else [])
+    def move(a: Annotated[str, Field(alias="b")], b: Annotated[str, Field(alias="a")]) -> str:
+        """Move."""
+        moved.append((a, b))
+        return "moved"
+
+    asking = FunctionToolset([bridge.export(move)]).approval_required()
+    turns = [("c1", "move", {"a": "x", "b": "y"})], "done"
+    agent = Agent(scripted(*turns), toolsets=[asking], output_type=[str, DeferredToolRequests])
+    pending = asyncio.run(agent.run("go"))
+    answers = {"c1": ToolApproved(override_args={"a": "X", "b": "y"})}
+    results = DeferredToolResults(approvals=answers)
+    history = pending.all_messages()
+    asyncio.run(agent.run(message_history=history, deferred_tool_results=results))
+
+    assert moved == [("y", "X")]
 
 
 def test_an_edit_that_says_the_same_is_no_edit() -> None:
