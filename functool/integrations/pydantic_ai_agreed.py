@@ -96,13 +96,21 @@ def _as_asked(
         return call, None
     sent = made.args_as_dict()
     try:
-        asked, given = tool.bind(sent).arguments, tool.bind(call.arguments).arguments
+        asked, given = tool.bind(sent).arguments, _bound(tool, call.arguments)
     except ArgumentError:  # The tool will refuse the call.
         return call, None
     seen = [asked] if shown is None else [asked, shown.arguments]
     if any(same_json(given, one) for one in seen):
         return call, None
     return replace(call, arguments=sent), given
+
+
+def _bound(tool: Tool, arguments: Any) -> dict[str, Any]:
+    """Return canonical arguments. A person may write aliases, or the names that were shown."""
+    try:
+        return tool.bind(arguments).arguments
+    except ArgumentError:
+        return tool.bind(tool.sent_form(arguments)).arguments
 
 
 def _shown(run: RunContext[Any]) -> ApprovalRequest | None:

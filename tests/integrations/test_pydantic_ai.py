@@ -362,6 +362,28 @@ def test_an_edit_goes_by_the_names_that_a_model_sends(asks: bool) -> None:
     assert moved == [("y", "X")]
 
 
+@pytest.mark.parametrize("name", ["from", "from_"])
+def test_an_edit_may_go_by_the_names_that_were_shown(name: str) -> None:
+    """The request shows the names of the parameters, and the model's message the aliases: either is an edit."""
+    moved: list[str] = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def move(from_: Annotated[str, Field(alias="from")]) -> str:
+        """Move."""
+        moved.append(from_)
+        return "moved"
+
+    turns = [("c1", "move", {"from": "x"})], "done"
+    agent = agent_of([move], *turns, output_type=[str, DeferredToolRequests])
+    pending = asyncio.run(agent.run("go"))
+    answers = {"c1": ToolApproved(override_args={name: "y"})}
+    results = DeferredToolResults(approvals=answers, metadata=pending.output.metadata)
+    history = pending.all_messages()
+    asyncio.run(agent.run(message_history=history, deferred_tool_results=results))
+
+    assert moved == ["y"]
+
+
 def test_an_edit_that_says_the_same_is_no_edit() -> None:
     """Arguments that a person wrote out as they were, defaults too, are not told as a change."""
     last = Till("done").resume({"amount": 7, "currency": "CHF"})
