@@ -35,11 +35,12 @@ class ChatChunks:
 
     def read(self, chunk: Any, reply: Reply) -> None:
         """Read one chunk."""
-        choices = get(chunk, "choices")
+        choices: Any = get(chunk, "choices")
         error = get(chunk, "error")
         # Some servers send the usage without choices, or the reason of the end without a delta.
         named = get(chunk, "object") == "chat.completion.chunk"
-        choices = [] if choices is None and named else choices
+        if choices is None and named:
+            choices = []
         ours = listed(choices) and all(named or _has_delta(one) for one in choices)
         if error is None and not ours:
             raise mismatch(self.expected, chunk)
