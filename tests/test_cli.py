@@ -647,6 +647,16 @@ def test_check_a_folder_with_a_broken_file(folder):
     assert "cannot load" in found["broken.py"][0]
 
 
+def test_check_a_folder_with_a_file_that_exits(folder):
+    """A script that ends the program when it is imported is found, and the others are checked."""
+    (folder / "ends.py").write_text("import sys\n\nsys.exit(0)\n")
+    (folder / "kit.py").write_text(A_TOOL)
+    found = json.loads(run("check", ".", "--json", code=1).stdout)
+
+    assert found["a"] == []
+    assert "cannot load" in found["ends.py"][0] and "SystemExit: 0" in found["ends.py"][0]
+
+
 def test_check_a_folder_that_is_a_package(folder):
     """Files of a package may import each other; a tool that two of them know is found once."""
     box = folder / "crate"

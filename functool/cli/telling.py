@@ -1,4 +1,4 @@
-"""Show errors of commands in one line."""
+"""Show errors of commands in one line, and tell a stopped command from a program that exits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from contextlib import contextmanager
 import click
 
 from functool.integrations.visible import visible
+
+
+class Stopped(SystemExit):
+    """A signal ends the command."""
 
 
 @contextmanager
