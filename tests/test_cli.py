@@ -668,6 +668,32 @@ def test_check_a_folder_that_is_a_package(folder):
     assert json.loads(run("check", "crate", "--json").stdout) == {"a": []}
 
 
+def test_the_log_steers_no_terminal(folder):
+    """The logged traceback of an exception, whose text others may have written, has no escapes."""
+    (folder / "odd.py").write_text(
+        "from functool import FunctionTool\n\n"
+        "@FunctionTool\ndef fail(): raise ValueError('a\\x1b[31mb')\n"
+    )
+    told = program("call", "odd.py", "fail").stderr
+
+    assert "Traceback" in told and "ValueError: a[31mb" in told
+    assert "\x1b" not in told
+
+
+def test_the_bad_lines_of_a_server_are_not_told(folder):
+    """A server's line that is no message is skipped without a traceback of the SDK's."""
+    pytest.importorskip("mcp")
+    (folder / "noisy.py").write_text(
+        "print('a log', flush=True)\n"
+        "from functool.cli import main\n"
+        "main(['serve', 'kit.py'], prog_name='functool')\n"
+    )
+    done = program("call", f"{sys.executable} noisy.py", "search", "--query", "x")
+
+    assert json.loads(done.stdout)["query"] == "x"
+    assert "Traceback" not in done.stderr
+
+
 def test_what_an_object_is(folder):
     """An object that holds no tools is named for what it is."""
     (folder / "odd.py").write_text("number = 7\n")

@@ -101,6 +101,7 @@ def connect(
         ConnectionError: The server cannot be reached.
         DefinitionError: There is no such option, or its value is not valid.
         TypeError: Headers or auth were given without a URL.
+        ValueError: The value of a header cannot be sent.
     """
     _check_options(options)
     settings = {

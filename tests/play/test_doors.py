@@ -136,7 +136,11 @@ def test_a_proxy_that_adds_tls(playground):
         person.get("/", params={"token": TOKEN})
         status = {
             origin: person.post("/api/tools", json={}, headers={"origin": origin}).status_code
-            for origin in (f"https://{name}", "https://evil.example", f"https://{name}.evil.example")
+            for origin in (
+                f"https://{name}",
+                "https://evil.example",
+                f"https://{name}.evil.example",
+            )
         }
 
     assert list(status.values()) == [200, 403, 403]
