@@ -301,6 +301,17 @@ def test_names_that_the_command_line_uses(folder):
     assert value("kit.py", "odd", *words) == ["j", True, "h", 5]
 
 
+def test_a_flag_belongs_to_one_argument(folder):
+    """`--no-cache` means the argument `no_cache`, also if a later argument is called `cache`."""
+    (folder / "odd.py").write_text(
+        "from functool import FunctionTool\n\n"
+        "@FunctionTool\ndef get(no_cache: bool = False, cache: bool = True) -> list[bool]:\n"
+        "    return [no_cache, cache]\n"
+    )
+
+    assert value("odd.py", "get", "--no-cache", "--no-arg-cache") == [True, False]
+
+
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_of_a_tool(folder, flag):
     """`--help`, or `-h` as everywhere, after a tool teaches its arguments."""
