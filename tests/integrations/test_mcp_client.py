@@ -833,10 +833,19 @@ def test_a_listing_without_an_end():
     """A server whose list of tools never ends is refused."""
 
     async def list_tools(context, params):
-        return types.ListToolsResult(tools=[], next_cursor="more")
+        return types.ListToolsResult(tools=[], next_cursor=f"{params.cursor or ''}+")
 
     with pytest.raises(ConnectionError, match="does not end"):
         listed(Server("endless", on_list_tools=list_tools))
+
+
+def test_a_cursor_that_comes_again_ends_the_listing():
+    """The tools of a server that ends its list with an empty cursor can be used."""
+
+    async def list_tools(context, params):
+        return types.ListToolsResult(tools=[tool("a")], next_cursor="")
+
+    assert list(listed(Server("again", on_list_tools=list_tools))) == ["a"]
 
 
 def test_images_of_a_functool_server():
