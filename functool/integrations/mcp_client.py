@@ -280,11 +280,15 @@ def _tool(
             return _refused(name, lambda: ToolResult.failed(INVISIBLE))
         check = untrusted.answer_check(definition)
         more = {**options, "settings": settings, "output": output}
-        return SchemaTool(name, description, parameters, handler, **more)
+        tool = SchemaTool(name, description, parameters, handler, **more)
     except Exception as error:
         # The schema of one tool may break anything. The other tools have to work.
         text = f"The tool's definition cannot be used: {visible(str(error))}"
         return _refused(name, lambda: ToolResult.failed(text))
+    if keyword := untrusted.wrong_keyword(tool.schema.plain):
+        wrong = f"The tool's definition cannot be used: a value of {keyword!r} is no JSON Schema."
+        return _refused(name, lambda: ToolResult.failed(wrong))
+    return tool
 
 
 def _refused(name: str, answer: Callable[[], ToolResult], **options: Any) -> Tool:
