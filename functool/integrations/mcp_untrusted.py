@@ -104,8 +104,10 @@ def cleaned(schema: Any) -> Any:
     for key, value in schema.items():
         if value is None and key not in ("default", "const"):
             continue
-        is_text = key in ANNOTATIONS and isinstance(value, str)
-        result[key] = visible(value) if is_text else value if key in VALUES else cleaned(value)
+        if key in ANNOTATIONS and isinstance(value, str):
+            result[key] = visible(value)
+        else:
+            result[key] = value if key in VALUES else cleaned(value)
     return result
 
 
