@@ -226,7 +226,7 @@ def _number(value: Any) -> float | None:
 
 def _flag(name: str, taken: set[str]) -> str:
     flag = "--" + (re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "arg")
-    while flag in taken:
+    while not taken.isdisjoint((flag, f"--no-{flag[2:]}")):
         flag = f"--arg-{flag[2:]}"
     taken |= {flag, f"--no-{flag[2:]}"}
     return flag

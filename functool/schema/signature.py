@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -169,9 +169,8 @@ def _add_unpacked(parts: FunctionSchema, rest: str, kind: Any, hint: Hints) -> N
 def returned_schema(annotation: Any) -> dict[str, Any] | None:
     """Return the JSON Schema of a return annotation, or None if it has none. Never raise."""
     origin = get_origin(annotation) or annotation
-    members = [origin, *get_args(annotation)]
     shown = (ToolResult, *CONTENT_TYPES)
-    if any(isinstance(m, type) and issubclass(m, shown) for m in members):
+    if any(isinstance(each, type) and issubclass(each, shown) for each in _within(annotation)):
         return None
     if annotation in (EMPTY, None, type(None), Any) or origin in _ITERATORS:
         return None
@@ -179,6 +178,12 @@ def returned_schema(annotation: Any) -> dict[str, Any] | None:
         return deepcopy(_output_schema(annotation))
     except Exception:
         return None
+
+
+def _within(annotation: Any) -> Iterator[Any]:
+    yield get_origin(annotation) or annotation
+    for each in get_args(annotation):
+        yield from _within(each)
 
 
 @cached
