@@ -326,6 +326,29 @@ def test_help_of_a_tool(folder, flag):
     assert "[default: 10]" in shown
 
 
+def test_an_enum_is_an_option_as_a_literal_is(folder):
+    """The option of an Enum shows its choices and takes their text, also one that looks like a number, and several for a list."""
+    (folder / "enums.py").write_text(
+        dedent("""
+        from enum import Enum
+        from functool import FunctionTool
+
+        class Year(Enum):
+            LAST = "2024"
+            ANY = "any"
+
+        @FunctionTool
+        def find(year: Year, others: list[Year] = [], best: Year | None = None) -> list[str]:
+            \"\"\"Find years.\"\"\"
+            return [each.value for each in [year, *others, best or year]]
+        """)
+    )
+    words = ["--year", "2024", "--others", "any", "--others", "2024", "--best", "any"]
+
+    assert value("enums.py", "find", *words) == ["2024", "any", "2024", "any"]
+    assert run("call", "enums.py", "find", "--help").stdout.count("[2024|any]") == 3
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -1424,6 +1424,15 @@ def test_a_decorator_around_ours_binds_too():
     assert call(Desk().number, {"a": 4}).value == ["Desk", 4]
 
 
+def test_a_function_made_in_a_comprehension_keeps_its_first_parameter():
+    """Only a class body makes methods: a comprehension or a generator expression does not."""
+    made = [FunctionTool(lambda word: word, name=f"say{n}") for n in range(2)]
+    made += (FunctionTool(lambda word: word, name=f"write{n}") for n in range(2))
+
+    assert [list(tool.schema.parameters["properties"]) for tool in made] == [["word"]] * 4
+    assert call(made[3], {"word": "hello"}).value == "hello"
+
+
 def test_a_subclass_may_override_only_a_hook():
     """Without a `run` of its own the body is the function's."""
 
