@@ -24,8 +24,8 @@ UNTESTED = frozenset({"takewhile", "dropwhile", "filterfalse", "compress"})
 _TEST = "_functool_test"
 _END = "_functool_end"
 _CAUGHT = "_functool_caught"
-_UNCHECKED = frozenset({"eval", "exec"})
-"""Functions that run a text as a program, which nothing would check."""
+_UNCHECKED = frozenset({"eval", "exec", "globals", "locals"})
+"""Functions that run a text which nothing would check, or that lead to the prelude's functions."""
 
 
 class ProgramRefused(ToolError):
