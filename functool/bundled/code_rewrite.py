@@ -261,6 +261,9 @@ class _Tests(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         sides = [*map(self._compared, [node.left, *node.comparators])]
+        for place, kind in enumerate(node.ops):
+            if isinstance(kind, (ast.In, ast.NotIn)):  # `in range(9)` would be False.
+                sides[place] = self._checked(sides[place])
         node.left, node.comparators = sides[0], sides[1:]
         return node
 
