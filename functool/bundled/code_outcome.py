@@ -27,7 +27,7 @@ from functool import (
 )
 from functool.bundled.code_record import Outcome
 from functool.bundled.code_values import ValueProblem, hidden_problems
-from functool.call import to_json
+from functool.call import to_json, valid_text
 from functool.guardrails.sources import labels_on
 from functool.integrations.values import reached
 
@@ -65,7 +65,9 @@ class Memory:
         value, text = result.value, ""
         if value is None:
             value = result.text or None
-        if not isinstance(value, str):
+        if isinstance(value, str):
+            value = valid_text(str.__str__(value))  # As in a list, or in an object.
+        else:
             text = to_json(value)
             if len(text) > self.most // ONE_OF:
                 raise ValueProblem(
