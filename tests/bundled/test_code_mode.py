@@ -410,6 +410,15 @@ def test_a_tool_that_takes_control_ends_the_program():
     assert tool.settings.is_exclusive
 
 
+def test_a_program_over_an_exclusive_tool_runs_alone():
+    """What runs alone in a program runs beside no other call of the turn, with settings of any kind."""
+    alone = FunctionTool(teams.func, settings=ToolSettings(is_exclusive=True))
+
+    for settings in (None, ToolSettings(untrusted=True), ToolSettings(is_exclusive=True)):
+        assert code_mode(alone, settings=settings).settings.is_exclusive
+    assert not code_mode(teams, settings=ToolSettings(untrusted=True)).settings.is_exclusive
+
+
 def test_a_tripwire_stops_the_run():
     """A tripwire in an inner call leaves the outer one."""
 
