@@ -190,7 +190,8 @@ class _CodeTool(Tool):
         self._run = run
         self._stubs = Stubs(tools.values())
         alone = any(t.settings.is_exclusive or t.settings.takes_control for t in tools.values())
-        settings = options.pop("settings", None) or ToolSettings(is_exclusive=alone)
+        settings = options.pop("settings", None) or ToolSettings()
+        settings = replace(settings, is_exclusive=alone or settings.is_exclusive)
         text = _INTRODUCTION + (_ON_UNTRUSTED if self._stubs.has_untrusted else "")
         super().__init__(
             name=name,

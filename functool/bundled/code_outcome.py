@@ -13,11 +13,23 @@ from dataclasses import replace
 from sys import getsizeof
 from typing import Any
 
-from functool import ArgumentError, Content, GuardrailError, TextContent, ToolCall, ToolResult
+from functool import (
+    ArgumentError,
+    Content,
+    GuardrailError,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolDisabledError,
+    ToolError,
+    ToolResult,
+    UnknownToolError,
+)
 from functool.bundled.code_record import Outcome
 from functool.bundled.code_values import ValueProblem, hidden_problems
-from functool.call import to_json
+from functool.call import to_json, valid_text
 from functool.guardrails.sources import labels_on
+from functool.integrations.values import reached
 
 ONE_OF = 8
 """The JSON text of one list or object may take this part of the memory for all results."""
@@ -53,7 +65,9 @@ class Memory:
         value, text = result.value, ""
         if value is None:
             value = result.text or None
-        if not isinstance(value, str):
+        if isinstance(value, str):
+            value = valid_text(str.__str__(value))  # As in a list, or in an object.
+        else:
             text = to_json(value)
             if len(text) > self.most // ONE_OF:
                 raise ValueProblem(
@@ -118,6 +132,23 @@ def kept_size(outcome: Mapping[str, Any]) -> int:
 def value_of(outcome: Outcome) -> Any:
     """Return the value of a call."""
     return json.loads(outcome["json"]) if "json" in outcome else outcome["value"]
+
+
+def did_not_run(call: ToolCall, result: ToolResult, tool: Tool | None) -> bool:
+    """Whether a call was refused before its body, by validation, a guardrail or a person.
+
+    A body may raise the same errors, but then it may have had an effect.
+    """
+    cause = None if result.error is None else result.error.cause
+    if isinstance(cause, ArgumentError) and tool is not None:
+        try:
+            for one, made in reached(tool, call):  # `call_tool` leads to another tool.
+                one.bind(made.arguments)
+        except ToolError as error:
+            return isinstance(error, ArgumentError)
+    if isinstance(cause, GuardrailError):
+        return cause.stage == "input"
+    return isinstance(cause, (ToolDisabledError, UnknownToolError))
 
 
 def outcome_of(call: ToolCall, result: ToolResult, refused: bool, memory: Memory) -> Outcome:

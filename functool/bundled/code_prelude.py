@@ -24,7 +24,12 @@ _functool_has, _functool_get, _functool_repr, _functool_type = hasattr, getattr,
 
 # The host gets Python objects. To hash a tuple or a frozenset, Python visits each member, and a
 # shared member once for each place. That can take for ever, so the host never gets one to hash.
-# Any object may hold one. So an object leaves as a dict of its attributes, or as text.
+# Any object may hold one. So an object leaves as a dict of its attributes, or as text, and an
+# `Untrusted` one as a `_functool_label`, because a program may replace the methods of `Untrusted`.
+class _functool_label:
+    def __init__(self, number):
+        self.number = number
+
 def _functool_key(key):
     return key if _functool_is(key, _functool_plain) or key is None else _functool_str(key)
 
@@ -46,7 +51,7 @@ def _functool_out(value, names, above=()):
     if _functool_leaf(value):
         return value
     if _functool_is(value, Untrusted):
-        return Untrusted(_functool_number(value))
+        return _functool_label(_functool_number(value))
     for other in above:
         if other is value:  # A child that knows its parent.
             return "..."
@@ -69,7 +74,7 @@ def _functool_sent(value):
     if _functool_leaf(value):
         return value
     if _functool_is(value, Untrusted):
-        return Untrusted(_functool_number(value))
+        return _functool_label(_functool_number(value))
     kind = _functool_type(value).__name__
     raise TypeError("an argument holds a " + kind + ": send texts, numbers, lists and dicts")
 

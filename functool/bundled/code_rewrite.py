@@ -24,8 +24,8 @@ UNTESTED = frozenset({"takewhile", "dropwhile", "filterfalse", "compress"})
 _TEST = "_functool_test"
 _END = "_functool_end"
 _CAUGHT = "_functool_caught"
-_UNCHECKED = frozenset({"eval", "exec"})
-"""Functions that run a text as a program, which nothing would check."""
+_UNCHECKED = frozenset({"eval", "exec", "globals", "locals"})
+"""Functions that run a text which nothing would check, or that lead to the prelude's functions."""
 
 
 class ProgramRefused(ToolError):
@@ -261,6 +261,9 @@ class _Tests(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         sides = [*map(self._compared, [node.left, *node.comparators])]
+        for place, kind in enumerate(node.ops):
+            if isinstance(kind, (ast.In, ast.NotIn)):  # `in range(9)` would be False.
+                sides[place] = self._checked(sides[place])
         node.left, node.comparators = sides[0], sides[1:]
         return node
 

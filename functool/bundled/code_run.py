@@ -9,19 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from functool import (
-    ApprovalRequest,
-    ArgumentError,
-    Context,
-    GuardrailError,
-    ToolCall,
-    ToolDisabledError,
-    ToolError,
-    ToolResult,
-    UnknownToolError,
-)
+from functool import ApprovalRequest, Context, ToolCall, ToolError, ToolResult
 from functool.bundled.code_gate import Gate, Later
-from functool.bundled.code_outcome import Memory, lightened, mib, outcome_of, value_of
+from functool.bundled.code_outcome import Memory, did_not_run, lightened, mib, outcome_of, value_of
 from functool.bundled.code_record import Outcome, Record, is_same
 from functool.bundled.code_stubs import Function
 from functool.bundled.code_values import Labels, ValueProblem
@@ -277,7 +267,7 @@ class Run:
         failed = None if result.error is None else result.error.type
         asks = request if isinstance(request, ApprovalRequest) else None
         waits = asks is not None and failed == "ApprovalRequired"
-        refused = not ran or self._did_not_run(call, result)
+        refused = not ran or did_not_run(call, result, self.record.tools.get(call.name))
         # Guardrails are asked before the journal is. So a refused call may have run before.
         before = self.record.before(call) if waits or refused else None
         if before is not None and before.state == "unknown":
@@ -328,22 +318,6 @@ class Run:
                 " then. Make that call first, or alone. The host can give a Context of its own, or"
                 " code_mode a journal."
             )
-
-    def _did_not_run(self, call: ToolCall, result: ToolResult) -> bool:
-        """Whether a call was refused before its body, by validation, a guardrail or a person.
-
-        A body may raise the same errors, but then it may have had an effect.
-        """
-        cause = None if result.error is None else result.error.cause
-        tool = self.record.tools.get(call.name)
-        if isinstance(cause, ArgumentError) and tool is not None:
-            try:
-                tool.bind(call.arguments)
-            except ArgumentError:
-                return True
-        if isinstance(cause, GuardrailError):
-            return cause.stage == "input"
-        return isinstance(cause, (ToolDisabledError, UnknownToolError))
 
     def _is_journals(self, result: ToolResult) -> bool:
         """Whether a failure was raised by the journal, and not named so by a tool."""

@@ -14,7 +14,8 @@ from functool import DefinitionError, Tool
 
 RESERVED = frozenset(
     {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "join", "Untrusted", "Any", "Literal"}
-    | {"TypedDict", "NotRequired", "overload", "functool_gate", "asyncio", "json", "re", "math"}
+    | {"TypedDict", "NotRequired", "overload", "functool_gate"}
+    | {"asyncio", "datetime", "json", "math", "re"}
 )
 """Names that no tool has in a program."""
 
@@ -251,7 +252,7 @@ class Stubs:
                 raise DefinitionError(f"code mode calls tools, not {type(tool).__name__}")
         # A stranger's `send-mail` must not take the name of the host's `send_mail`.
         exact_first = sorted(tools, key=lambda tool: not _is_free(tool.name))
-        fits = [(tool, _identifier(tool.name)) for tool in exact_first]
+        fits = [(tool, _function_name(tool.name)) for tool in exact_first]
         named = {tool.name: names.take(fit, f"{fit}_") for tool, fit in fits}
         for tool in tools:
             name = named[tool.name]
@@ -375,9 +376,15 @@ def _identifier(name: str) -> str:
     return f"tool{fit}" if fit.startswith("_functool") else fit
 
 
+def _function_name(name: str) -> str:
+    """Return the name of a tool's function. The checker does not see stubs that begin with `_`."""
+    fit = _identifier(name)
+    return f"tool{fit}" if fit.startswith("_") else fit
+
+
 def _is_free(name: str) -> bool:
     """Whether a tool may have its own name in a program."""
-    return _identifier(name) == name and name not in RESERVED
+    return _function_name(name) == name and name not in RESERVED
 
 
 def _union(kinds: Iterable[str]) -> str:

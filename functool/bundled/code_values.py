@@ -75,14 +75,14 @@ class Labels:
         return len(self._values) - 1
 
     def find(self, thing: Any) -> Labelled | None:
-        """Return the labelled value of an `Untrusted` object, or None for another object.
+        """Return the labelled value of what an `Untrusted` object left as, or None for others.
 
         Raises:
             ValueProblem: The program made the object itself.
         """
-        if getattr(thing, "name", None) != "Untrusted" or not hasattr(thing, "attributes"):
+        if getattr(thing, "name", None) != "_functool_label" or not hasattr(thing, "attributes"):
             return None
-        number = thing.attributes.get("_id")
+        number = thing.attributes.get("number")
         if type(number) is not int or not 0 <= number < len(self._values):
             raise ValueProblem("this Untrusted value was not made by a tool")
         return self._values[number]

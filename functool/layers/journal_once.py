@@ -116,7 +116,7 @@ class Once:
             run=run,
             tool=name,
             call_id=note_id,
-            arguments=arguments_text(data),
+            arguments=json.dumps(dict(data), default=str),  # A program sees the order of keys.
             definition="",
             repeatable=1,
             state="done",

@@ -98,11 +98,12 @@ def _is_place(name: str) -> bool:
 def span(text: str, lines: str) -> tuple[int, int]:
     """Return the start and the end of the lines `first-last` in a text. Lines count from 1."""
     first, _, last = lines.partition("-")
-    begin, end = max(1, int(first)), int(last or first)
+    begin = max(1, int(first))
+    end = max(begin, int(last or first))
     offset = _start_of(text, begin)
     if offset is None:
         raise ToolError(f"The text has {text.count(chr(10)) + 1} lines.")
-    following = _start_of(text, max(begin, end + 1))
+    following = _start_of(text, end + 1)
     return offset, (len(text) + 1 if following is None else following) - 1
 
 

@@ -410,6 +410,15 @@ def test_a_tool_that_takes_control_ends_the_program():
     assert tool.settings.is_exclusive
 
 
+def test_a_program_over_an_exclusive_tool_runs_alone():
+    """What runs alone in a program runs beside no other call of the turn, with settings of any kind."""
+    alone = FunctionTool(teams.func, settings=ToolSettings(is_exclusive=True))
+
+    for settings in (None, ToolSettings(untrusted=True), ToolSettings(is_exclusive=True)):
+        assert code_mode(alone, settings=settings).settings.is_exclusive
+    assert not code_mode(teams, settings=ToolSettings(untrusted=True)).settings.is_exclusive
+
+
 def test_a_tripwire_stops_the_run():
     """A tripwire in an inner call leaves the outer one."""
 
@@ -1194,6 +1203,11 @@ def keeping(text):
         SHARED + f"u = await page()\nu._id = {{x: 1}}{IGNORED}\nu.count()",
         SHARED + f"u = await page()\nu._id = {{x: 1}}{IGNORED}\nawait keep(value=u)",
         "u = await page()\nawait keep(value={'k' * 1_000_000: [u] * 2_000})",
+        SHARED + f"import os\nos.getenv('A', {{x: 1}}){IGNORED}",
+        SHARED + "await locals()['_functool_tool'](x, {})",
+        SHARED + "locals()['_functool_ask']('part', {x: 1}, ())",
+        SHARED + f"await globals()['_functool_tool'](x, {{}}){IGNORED}",
+        SHARED + f"await vars()['_functool_tool'](x, {{}}){IGNORED}",
     ],
 )
 def test_a_small_value_never_becomes_a_large_one_in_the_host(code):
@@ -1253,6 +1267,19 @@ def test_what_a_program_hangs_on_an_untrusted_value_stays_in_the_program():
 
     assert result.value["value"] == "<untrusted value of page: not shown>"
     assert kept == ["text"]
+
+
+@pytest.mark.parametrize("last", ["u", "await keep(value=u)", "join(u)", "u.part()"])
+def test_what_a_program_makes_of_untrusted_stays_in_the_program(last):
+    """A program may replace the methods of `Untrusted`, and the host gets the number only."""
+    tools, _ = keeping("text")
+    code = (
+        f"{SHARED}def begin(self, number):\n    self._id, self.more = number, {{x: 1}}\n"
+        f"Untrusted.__init__ = begin{IGNORED}\nu = await page()\n{last}"
+    )
+    result = run(code_mode(tools, limits=CodeLimits(seconds=2)), code)
+
+    assert result.success
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from functool.guardrails import require_approval, trusted_only
 from functool.layers.catalog import Catalog
 from functool.layers.journal import Journal
 from tests import bfcl
-from tests.bundled.programs import Crowd, run, value_of
+from tests.bundled.programs import Crowd, outcomes, run, value_of
 
 PAID = []
 
@@ -94,6 +94,7 @@ def test_what_is_wrong_with_a_found_tool_is_told():
 
     assert "settle_invoice" in wrong.text
     assert "number: required" in unfit.text
+    assert outcomes(wrong) == outcomes(unfit) == [("call_tool", "refused")]
     assert PAID == []
 
 

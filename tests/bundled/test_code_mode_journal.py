@@ -74,6 +74,16 @@ def test_a_program_goes_on_in_another_process(bank, tool):
     assert bank.paid == ["a", "b"]
 
 
+def test_the_keys_of_a_result_keep_their_order(bank):
+    """A table has its columns in the tool's order, with a journal as without, and when it is stored."""
+    rows = FunctionTool(lambda: [{"name": "a", "cost": 1, "day": "x"}], name="rows")
+    code = "found = await rows()\n[list(found[0]), found[0]]"
+
+    for _ in range(2):
+        keys, row = value_of(code_mode([rows], journal=bank.journal, run="r"), code)
+        assert keys == [*row] == ["name", "cost", "day"]
+
+
 def test_the_journal_refuses_what_is_another_program(bank, tool):
     """Another program under the same id, and a call without an id, run nothing."""
     run(tool, CODE)

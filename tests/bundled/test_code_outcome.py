@@ -52,6 +52,18 @@ def test_one_result_may_have_an_eighth_of_the_memory_as_json(tool):
     assert run(host, code.replace("21", "20")).unwrap()["printed"] == ""
 
 
+@pytest.mark.parametrize("name", ["a{}", "{}"])
+def test_a_text_that_is_no_utf_8_reaches_the_program(name):
+    """A name of a file may be no UTF-8: the program gets it with a mark in that place."""
+    odd = name.format("\udcff")
+    host = code_mode(
+        [FunctionTool(lambda: odd, name="one"), FunctionTool(lambda: [odd], name="all_")]
+    )
+    shown = name.format("\ufffd")
+
+    assert value_of(host, "[await one(), await all_()]") == [shown, [shown]]
+
+
 def test_the_results_of_all_calls_share_the_memory():
     """A result that does not fit beside the earlier ones is an error, and a smaller one fits."""
     host = code_mode([text], limits=CodeLimits(memory_mb=8))

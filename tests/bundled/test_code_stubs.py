@@ -151,6 +151,25 @@ def test_what_no_tool_takes_is_refused_before_anything_runs(code, untrusted):
     assert "_functool" not in result.text
 
 
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("_look_up", "tool_look_up"),
+        ("2fa-send", "tool_2fa_send"),
+        ("查询", "tool__"),
+        ("datetime", "datetime_"),
+        ("json", "json_"),
+    ],
+)
+def test_a_tool_of_any_name_can_be_called(name, function):
+    """The checker knows the function that the description shows, also beside the modules."""
+    tool = code_mode([SchemaTool(name, "Answer.", {}, lambda arguments: name)])
+
+    assert f"async def {function}(" in tool.description
+    code = f"import datetime, json\n[await {function}(), datetime.date(2024, 1, 2).year]"
+    assert value_of(tool, code) == [name, 2024]
+
+
 def test_an_untrusted_value_may_stand_in_further_arguments():
     """A value that nobody may look at goes where a number is wanted, also by a name of its own."""
     result = run(code_mode([*TOOLS, mail]), "m = await mail()\nawait numbered(a=1, b=m.part(0))")

@@ -136,6 +136,10 @@ def test_reading_by_offset_gives_the_whole():
         ({"lines": "2-3"}, "line 2\nline 3"),
         ({"lines": "99-1000"}, "line 99\nline 100"),
         ({"lines": "7"}, "line 7"),
+        ({"lines": "0"}, "line 1"),
+        ({"lines": "0-0"}, "line 1"),
+        ({"lines": "0-2"}, "line 1\nline 2"),
+        ({"lines": "9-3"}, "line 9"),
     ],
 )
 def test_reading_characters_and_lines(arguments, text):
