@@ -65,9 +65,7 @@ class SchemaBinder:
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the validated arguments, with defaults filled in."""
-        text = as_text(arguments, self._limit)
-        with without_gc(len(text)):
-            return self._checked(text)
+        return without_gc(self._checked, as_text(arguments, self._limit))
 
     def _checked(self, text: str) -> dict[str, Any]:
         sent: dict[str, Any] = self._decode(decoded(text))
