@@ -290,10 +290,8 @@ def failure_of(error: Exception, message: str | None = None) -> ToolResult:
     details = error.details if isinstance(error, ToolError) else None
     if message is None:
         text = cut_str(error, "")
-        if isinstance(error, ToolError):
-            message = text or kind
-        else:
-            message = f"{kind}: {text}"[:MAX_REPR] if text else kind
+        before = "" if isinstance(error, ToolError) else f"{kind}: "
+        message = f"{before}{text}"[:MAX_REPR] if text else kind
     failure = ToolFailure(type=kind, message=message, details=details, cause=error)
     return ToolResult(error=failure)
 

@@ -114,12 +114,12 @@ def checked(given: Any, kind: type[T], option: str) -> T:
     return given
 
 
-def checked_bytes(limit: Any) -> int | None:
-    """Return the limit of bytes unchanged.
+def checked_limit(limit: Any, option: str) -> int | None:
+    """Return a limit unchanged.
 
     Raises:
         DefinitionError: The limit is neither None nor a positive int.
     """
     if limit is not None and (type(limit) is not int or limit < 1):
-        raise DefinitionError(f"max_argument_bytes must be a positive int or None, not {limit!r}")
+        raise DefinitionError(f"{option} must be a positive int or None, not {limit!r}")
     return limit

@@ -49,7 +49,7 @@ from functool.options import (
     ToolPrompts,
     ToolSettings,
     checked,
-    checked_bytes,
+    checked_limit,
     checked_settings,
     refuse_unknown,
 )
@@ -128,9 +128,8 @@ class Tool(ABC):
         )
         self.settings: ToolSettings = checked_settings(options.get("settings"), name)
         self.prompts: ToolPrompts = checked(options.get("prompts"), ToolPrompts, "prompts")
-        self.max_argument_bytes: int | None = checked_bytes(
-            options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
-        )
+        limit = options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
+        self.max_argument_bytes: int | None = checked_limit(limit, "max_argument_bytes")
         kind = type(self)
         self._hooked = kind.on_invoke is not Tool.on_invoke or kind.on_output is not Tool.on_output
         self._arounds: tuple[Around, ...] = ()

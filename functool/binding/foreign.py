@@ -137,9 +137,8 @@ class SchemaBinder:
         if word == "type":
             kinds = [wanted] if isinstance(wanted, str) else wanted
             expected = " or ".join(_KINDS.get(kind, kind) for kind in kinds)
-            closed = (
-                error.schema.get("properties") or error.schema.get("additionalProperties") is False
-            )
+            shape = error.schema
+            closed = shape.get("properties") or shape.get("additionalProperties") is False
             if self._strict and "object" in kinds and not closed:
                 expected += PAIRS
             return {"path": path, "expected": expected + repeated_key(error.instance)}
