@@ -158,8 +158,8 @@ def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]
 def _check_parameters(item: Any, option: str, takes: tuple[str, ...]) -> None:
     """Raise a DefinitionError if a callable cannot take these arguments.
 
-    What a built-in guardrail checks is its first parameter. If that is another one, the guardrail
-    is in the wrong list, or the function that makes it was not called.
+    The first parameter of a built-in guardrail is `call` or `result`. If it is not the one that the
+    list needs, the guardrail is in the wrong list, or the function that makes it was not called.
     """
     name = name_of(item)
     # A function that an author wraps around a guardrail may have its `__module__`.

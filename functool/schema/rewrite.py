@@ -32,7 +32,7 @@ BOOL = "functool.bool"
 """The type of the error of a bool in the place of a number."""
 
 _TAG = "functool.number"
-"""The tag of what is no bool. `problems_of` leaves it out, as it is no name of an argument."""
+"""The tag of every value but a bool. No path names it, because it is not in the arguments."""
 
 
 def rewritten(core: Any) -> Any:
@@ -75,8 +75,9 @@ def rewritten(core: Any) -> Any:
 def without_bools(core: Any) -> Any:
     """Return a copy of a core schema that refuses true and false as its numbers, at every depth.
 
-    pydantic accepts them in lax mode, and for a listed number in strict mode too. A tag is chosen
-    for each value, because that changes neither the value nor the member that a union chooses.
+    pydantic accepts them in lax mode, and for a listed number in strict mode too. The check is a
+    tagged union with one member, because that changes neither the value nor the member that a union
+    around it chooses.
     """
     made: Any = {**inside(core, without_bools)}
     kind = core.get("type")
@@ -134,8 +135,8 @@ def failing_fast(core: Any) -> Any:
 def inside(core: Any, change: Callable[[Any], Any]) -> Any:
     """Return a core schema with `change` applied to each core schema inside it.
 
-    What nothing changes is returned as it is: every tool keeps its schema twice, so a copy would
-    take memory.
+    If nothing changes, the same object is returned. Every tool keeps its schema twice, so a copy
+    would take memory.
     """
     made = {key: _inner(part, change) for key, part in core.items() if key in _INNER}
     return core if all(made[key] is core[key] for key in made) else {**core, **made}
