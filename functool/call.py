@@ -408,12 +408,8 @@ def _holds_iterator(value: Any, depth: int) -> bool:
     elif isinstance(value, _CONTAINERS):
         items = value
     else:  # The JSON writer writes dataclasses and models field by field.
-        items = [
-            getattr(value, name, None)
-            for name in getattr(
-                kind, "__dataclass_fields__", getattr(kind, "__pydantic_fields__", ())
-            )
-        ]
+        names = getattr(kind, "__dataclass_fields__", getattr(kind, "__pydantic_fields__", ()))
+        items = [getattr(value, name, None) for name in names]
     return not _SCALARS.issuperset(map(type, items)) and any(
         _holds_iterator(item, depth + 1) for item in items
     )

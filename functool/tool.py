@@ -374,9 +374,8 @@ class Tool(ABC):
 
     def _checked(self, result: Any, hook: str) -> ToolResult:
         if not isinstance(result, ToolResult):
-            raise TypeError(
-                f"{hook} of {self._name} must return a ToolResult, not {type(result).__name__}"
-            )
+            given = type(result).__name__
+            raise TypeError(f"{hook} of {self._name} must return a ToolResult, not {given}")
         return result
 
     async def _answer(self, error: Exception, trip: Trip) -> ToolResult:
@@ -402,10 +401,8 @@ class Tool(ABC):
             if isinstance(answer, str):
                 return failure_of(error, answer)
             if answer is not None:
-                given = type(answer).__name__
-                raise TypeError(
-                    f"an error function returned {given}, expected ToolResult, str or None"
-                )
+                given, wanted = type(answer).__name__, "ToolResult, str or None"
+                raise TypeError(f"an error function returned {given}, expected {wanted}")
         return None
 
 

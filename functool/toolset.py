@@ -319,9 +319,8 @@ def _run_on_thread(work: Coroutine[Any, Any, T]) -> T:
             outcome.set_exception(error)
 
     # A daemon thread does not keep the process alive if the call hangs. No executor has daemons.
-    thread = threading.Thread(
-        target=contextvars.copy_context().run, args=(drive,), name="functool-call-sync", daemon=True
-    )
+    run = contextvars.copy_context().run
+    thread = threading.Thread(target=run, args=(drive,), name="functool-call-sync", daemon=True)
     try:
         thread.start()
         return outcome.result()

@@ -27,6 +27,7 @@ SHORT = 4_000
 """A shorter text is validated by pydantic alone: its few items are compared quickly."""
 
 _ANY = core_schema.any_schema()
+_after: Any = core_schema.no_info_after_validator_function
 
 _left: ContextVar[SimpleNamespace | None] = ContextVar("left", default=None)
 """The seconds that one validation has left."""
@@ -82,24 +83,20 @@ def _compared(core: Any, exact: bool) -> Any:
     made = {**inside(core, partial(_compared, exact=exact))}
     if not _is_hashed(core):
         return made
-    named = {key: made.pop(key) for key in ("ref",) if key in made}
+    ref = {"ref": made.pop("ref")} if "ref" in made else {}
     lengths = {key: made.pop(key) for key in ("min_length", "max_length") if key in made}
     # Lengths count equal items as one. So they are checked, like `fail_fast`, on what is made.
     whole: Any = {"type": made["type"], "fail_fast": made.get("fail_fast", False), **lengths}
     make = SchemaValidator(whole).validate_python
     if "keys_schema" in made:  # `repeat(key)` holds the key, but its hash is its identity.
         made["keys_schema"] = _after(repeat, made["keys_schema"])
-        return {**_after(partial(_dict_of, make), made), **named}
+        return {**_after(partial(_dict_of, make), made), **ref}
     items = made.get("items_schema", _ANY)
     if exact:  # In strict mode a tuple refuses a Python set, and a union takes another member.
         made["items_schema"] = _after(_Item, items)
-        return {**_after(partial(_in_order, make), made), **named}
+        return {**_after(partial(_in_order, make), made), **ref}
     made |= {"type": "tuple", "items_schema": [items], "variadic_item_index": 0}
-    return {**_after(partial(_set_of, make), made), **named}
-
-
-def _after(function: Any, core: Any) -> Any:
-    return core_schema.no_info_after_validator_function(function, core)
+    return {**_after(partial(_set_of, make), made), **ref}
 
 
 def _dict_of(make: Any, read: Any) -> Any:

@@ -27,6 +27,7 @@ _MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
 _NUMBERS = {"int": "an integer", "complex": "a complex number", "timedelta": "a valid duration"}
 _NUMBERS |= dict.fromkeys(("float", "decimal", "fraction"), "a number")
 _TUPLES = ("named-tuple", "arguments")  # The latter until pydantic 2.13.
+_before = core_schema.no_info_before_validator_function
 
 BOOL = "functool.bool"
 """The type of the error of a bool in the place of a number."""
@@ -54,21 +55,17 @@ def rewritten(core: Any) -> Any:
     if kind == "complex":
         return core_schema.no_info_after_validator_function(_finite, made)
     if kind == "json":
-        return core_schema.no_info_before_validator_function(_finite, made)
+        return _before(_finite, made)
     if kind in _CLASSES and all(c.get("extra") is None for c in _configs(core.get("cls"))):
         made["config"] = {**core.get("config", {}), "extra_fields_behavior": "forbid"}
         # For a TypedDict that does not set `extra`, pydantic writes "ignore".
         if kind == "typed-dict" and "extras_schema" not in core:
             made["extra_behavior"] = "forbid"
     if texts := choices_by_key(core.get("keys_schema", {})):
-        made["keys_schema"] = core_schema.no_info_before_validator_function(
-            lambda sent: texts.get(sent, sent), made["keys_schema"]
-        )
+        made["keys_schema"] = _before(lambda sent: texts.get(sent, sent), made["keys_schema"])
     expected = core.get("expected", ())
     if members := {json.dumps(item.value): item for item in expected if isinstance(item, Enum)}:
-        return core_schema.no_info_before_validator_function(
-            lambda sent: members.get(json.dumps(sent), sent), made
-        )
+        return _before(lambda sent: members.get(json.dumps(sent), sent), made)
     return made
 
 
@@ -91,9 +88,9 @@ def without_bools(core: Any) -> Any:
         wanted = "a string"
     else:
         return made
-    named = {key: made.pop(key) for key in ("ref",) if key in made}
+    ref = {"ref": made.pop("ref")} if "ref" in made else {}
     error: Any = {"custom_error_type": BOOL, "custom_error_message": f"{wanted}, not a boolean"}
-    return {**core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error), **named}
+    return {**core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error), **ref}
 
 
 def _tag_of(sent: Any) -> str | None:
