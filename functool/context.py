@@ -316,8 +316,10 @@ class Context(Generic[Deps]):
         decision: Decision | None = self._decided.get(digest, (0.0, None))[1]
         return decision if self.call is not None else None
 
-    def has_decision(self, request: ApprovalRequest) -> bool:
-        """Whether there is a decision about a request that no call has used yet."""
+    def has_decision(self, request: ApprovalRequest | None = None) -> bool:
+        """Whether there is a decision about a request, or about any, that no call has used yet."""
+        if request is None:
+            return bool(self._answers)
         return self._answers.get(request.digest, (0.0, None))[0] > time.monotonic()
 
     def give_back(self) -> None:

@@ -123,7 +123,7 @@ class FunctionTool(Tool, Generic[P, R]):
         self._definition = _Definition(method, of_class, None, frame, description, strict)
         self._published: ToolSchema | None = None
         try:
-            self._set_options(inferred_name(inner) if name is None else name, options)
+            self._set_options(inferred_name(inner) if name is None else name, description, options)
             sync = run_kind(inner) == "function"
             own = checked_executor(executor)
             self._executor: Executor | None = own or (in_thread if sync else None)

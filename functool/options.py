@@ -93,12 +93,14 @@ def checked_settings(settings: Any, name: str) -> ToolSettings:
     """Return the settings. If they have no display name, use the name of the tool.
 
     Raises:
-        DefinitionError: `settings` is not a `ToolSettings`, or its `is_enabled` is no bool and
-            cannot be called. The text "false" would switch the tool on.
+        DefinitionError: `settings` is not a `ToolSettings`, its `is_enabled` is no bool and cannot
+            be called, or its tags are no list. The text "false" would switch the tool on.
     """
     found = checked(settings, ToolSettings, "settings")
     if not (isinstance(found.is_enabled, bool) or callable(found.is_enabled)):
         raise DefinitionError(f"settings: is_enabled is no bool or function: {found.is_enabled!r}")
+    if isinstance(found.tags, str) or not isinstance(found.tags, Iterable):
+        raise DefinitionError(f"settings: tags must be a list of texts, not {found.tags!r}")
     return found if found.display_name else replace(found, display_name=name)
 
 

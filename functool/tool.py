@@ -98,7 +98,7 @@ class Tool(ABC):
         **options: Unpack[ToolOptions],
     ) -> None:
         try:
-            self._set_options(name, options)
+            self._set_options(name, description, options)
             plain = checked_parameters(parameters)
             self._schema, codec = publish(name, description, plain, strict, output)
             self._binder: Binder = SchemaBinder(self._schema.plain, codec, self.max_argument_bytes)
@@ -108,11 +108,14 @@ class Tool(ABC):
             wrong = DefinitionError(f"the parameters are no JSON Schema: {error}")
             raise at_caller(wrong, name) from error
 
-    def _set_options(self, name: str, options: ToolOptions) -> None:
-        """Check the name and the options, and store them. None of them depends on the schema."""
+    def _set_options(self, name: str, description: str | None, options: ToolOptions) -> None:
+        """Check what does not depend on the schema, and store it. A subclass may infer the text."""
         refuse_unknown(options, type(self))
         if not isinstance(name, str) or not name:
             raise DefinitionError("a tool needs a name")
+        if not isinstance(description, str | None):
+            kind = type(description).__name__
+            raise DefinitionError(f"the description must be a text, not {kind}")
         on_error = options.get("on_error_func")
         self._name = name
         self.timeout: float | None = checked_timeout(options.get("timeout"))

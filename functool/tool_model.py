@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Annotated, Any, Generic, Protocol, overload
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 from typing_extensions import TypeVar, Unpack
 
@@ -86,7 +88,7 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
         """Return the tool of this model. The options are those of `FunctionTool`."""
         kind, word = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
         fields = cls.model_fields.items()
-        types: Any = {name: Annotated[field.annotation, field] for name, field in fields}
+        types: Any = {n: Annotated[field.annotation, _as_argument(field)] for n, field in fields}
         types |= {"_call": ToolCall, "_context": Context}
         body = _body_of(cls)
         made = [kind(name, word, annotation=annotation) for name, annotation in types.items()]
@@ -126,6 +128,14 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
 def _first_parameter(func: Any, place: int) -> list[inspect.Parameter]:
     """Return the parameter at `place`, which is the first one after `self` for a method."""
     return list(inspect.signature(partial(func, *[None] * place)).parameters.values())[:1]
+
+
+def _as_argument(field: FieldInfo) -> FieldInfo:
+    """Return a field whose default nobody makes: the model itself calls the factory, once."""
+    if field.default_factory is not None:
+        field = copy(field)
+        field.default_factory = lambda: None
+    return field
 
 
 def _body_of(model: type[ToolModel]) -> Any:

@@ -49,7 +49,7 @@ class WrapperTool(Tool):
         inner["max_argument_bytes"] = tool.max_argument_bytes
         name = tool.name if name is None else name
         try:
-            self._set_options(name, {**inner, **options})
+            self._set_options(name, description, {**inner, **options})
         except DefinitionError as error:
             raise at_caller(error, name) from None
         self._new_description = description

@@ -301,6 +301,17 @@ def test_names_that_the_command_line_uses(folder):
     assert value("kit.py", "odd", *words) == ["j", True, "h", 5]
 
 
+def test_a_flag_belongs_to_one_argument(folder):
+    """`--no-cache` means the argument `no_cache`, also if a later argument is called `cache`."""
+    (folder / "odd.py").write_text(
+        "from functool import FunctionTool\n\n"
+        "@FunctionTool\ndef get(no_cache: bool = False, cache: bool = True) -> list[bool]:\n"
+        "    return [no_cache, cache]\n"
+    )
+
+    assert value("odd.py", "get", "--no-cache", "--no-arg-cache") == [True, False]
+
+
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_of_a_tool(folder, flag):
     """`--help`, or `-h` as everywhere, after a tool teaches its arguments."""
@@ -313,6 +324,29 @@ def test_help_of_a_tool(folder, flag):
     assert "[required]" in shown
     assert "[web|news]" in shown
     assert "[default: 10]" in shown
+
+
+def test_an_enum_is_an_option_as_a_literal_is(folder):
+    """The option of an Enum shows its choices and takes their text, also one that looks like a number, and several for a list."""
+    (folder / "enums.py").write_text(
+        dedent("""
+        from enum import Enum
+        from functool import FunctionTool
+
+        class Year(Enum):
+            LAST = "2024"
+            ANY = "any"
+
+        @FunctionTool
+        def find(year: Year, others: list[Year] = [], best: Year | None = None) -> list[str]:
+            \"\"\"Find years.\"\"\"
+            return [each.value for each in [year, *others, best or year]]
+        """)
+    )
+    words = ["--year", "2024", "--others", "any", "--others", "2024", "--best", "any"]
+
+    assert value("enums.py", "find", *words) == ["2024", "any", "2024", "any"]
+    assert run("call", "enums.py", "find", "--help").stdout.count("[2024|any]") == 3
 
 
 @pytest.mark.parametrize(
@@ -647,6 +681,16 @@ def test_check_a_folder_with_a_broken_file(folder):
     assert "cannot load" in found["broken.py"][0]
 
 
+def test_check_a_folder_with_a_file_that_exits(folder):
+    """A script that ends the program when it is imported is found, and the others are checked."""
+    (folder / "ends.py").write_text("import sys\n\nsys.exit(0)\n")
+    (folder / "kit.py").write_text(A_TOOL)
+    found = json.loads(run("check", ".", "--json", code=1).stdout)
+
+    assert found["a"] == []
+    assert "cannot load" in found["ends.py"][0] and "SystemExit: 0" in found["ends.py"][0]
+
+
 def test_check_a_folder_that_is_a_package(folder):
     """Files of a package may import each other; a tool that two of them know is found once."""
     box = folder / "crate"
@@ -656,6 +700,32 @@ def test_check_a_folder_that_is_a_package(folder):
     (box / "two.py").write_text("from .one import a\n")
 
     assert json.loads(run("check", "crate", "--json").stdout) == {"a": []}
+
+
+def test_the_log_steers_no_terminal(folder):
+    """The logged traceback of an exception, whose text others may have written, has no escapes."""
+    (folder / "odd.py").write_text(
+        "from functool import FunctionTool\n\n"
+        "@FunctionTool\ndef fail(): raise ValueError('a\\x1b[31mb')\n"
+    )
+    told = program("call", "odd.py", "fail").stderr
+
+    assert "Traceback" in told and "ValueError: a[31mb" in told
+    assert "\x1b" not in told
+
+
+def test_the_bad_lines_of_a_server_are_not_told(folder):
+    """A server's line that is no message is skipped without a traceback of the SDK's."""
+    pytest.importorskip("mcp")
+    (folder / "noisy.py").write_text(
+        "print('a log', flush=True)\n"
+        "from functool.cli import main\n"
+        "main(['serve', 'kit.py'], prog_name='functool')\n"
+    )
+    done = program("call", f"{sys.executable} noisy.py", "search", "--query", "x")
+
+    assert json.loads(done.stdout)["query"] == "x"
+    assert "Traceback" not in done.stderr
 
 
 def test_what_an_object_is(folder):

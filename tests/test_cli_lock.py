@@ -210,6 +210,15 @@ def test_a_description_breaks_nobody():
     assert change == ("t", False, "its description has changed")
 
 
+def test_a_change_of_the_digest_alone_is_told():
+    """A change that no rule names, such as to a strict schema, is told too: grants name the digest."""
+    tool = {"digest": "1", "description": "", "parameters": obj(a=STR), "output": None}
+
+    [change] = changes({"t": tool}, {"t": {**tool, "digest": "2"}})
+
+    assert change == ("t", False, "its published schema has changed, but takes the same calls")
+
+
 TOOLS = '''
 from functool import FunctionTool
 

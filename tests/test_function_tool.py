@@ -560,6 +560,29 @@ def test_defaults():
     assert published == {**INT, "minimum": 1, "default": 7, "description": "G."}
 
 
+def test_a_default_that_json_does_not_give_back():
+    """Where a guardrail replaces another argument, the body has the same default as without it."""
+
+    def keep(a: int, size=(1, 2), since: str | datetime.date = datetime.date(2027, 1, 2)):
+        return (a, size, since)
+
+    def other(call, context):
+        return dataclasses.replace(call, arguments={**call.arguments, "a": 2})
+
+    tool = FunctionTool(keep, input_guardrails=[other])
+    assert call(tool, {"a": 1}).value == (2, (1, 2), datetime.date(2027, 1, 2))
+    assert call(tool, {"a": 1, "size": 3, "since": "x"}).value == (2, 3, "x")
+
+
+def test_a_factory_that_takes_the_other_arguments():
+    """Only a model has such defaults, so a parameter's is refused before any call."""
+
+    def double(a: int, b: int = Field(default_factory=lambda data: data["a"] * 2)): ...
+
+    with pytest.raises(DefinitionError, match="'b': its default factory takes other arguments"):
+        FunctionTool(double)
+
+
 def test_a_default_that_holds_something_mutable_is_copied_for_each_call():
     """What one call does to a list inside of a tuple, another one must not see."""
 
@@ -766,6 +789,46 @@ def test_pep_695():
     )
 
     assert received(space["first"], {"x": "1", "y": 2, "ids": ["3"]}) == (1, 2, [3])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="PEP 695 needs Python 3.12")
+def test_a_type_alias_of_a_class_that_is_defined_later():
+    """Python evaluates a `type` alias late, so the tool does, too."""
+    space: dict[str, Any] = {"FunctionTool": FunctionTool, "BaseModel": BaseModel}
+    exec(
+        """
+type Names = list[Later]
+type Lost = Nowhere
+@FunctionTool
+def show(names: Names): return [each.name for each in names]
+@FunctionTool
+def lose(**lost: Lost): return lost
+class Later(BaseModel): name: str
+""",
+        space,
+    )
+
+    assert call(space["show"], {"names": [{"name": "Ada"}]}).value == ["Ada"]
+    with pytest.raises(DefinitionError, match=r"lose .* parameter 'lost': name 'Nowhere'"):
+        Toolset([space["lose"]])
+
+
+City = TypeAliasType("City", Annotated[str, "The name of a city."])
+
+
+def test_the_text_of_a_type_alias():
+    """The text in a type alias describes each parameter of it that has none of its own."""
+
+    def go(
+        a: City,
+        b: Annotated[City, "Where to."],
+        c: Annotated[City, Field(min_length=2)],
+        d: Annotated[City, Field(description="Home.")],
+    ): ...
+
+    properties = FunctionTool(go).schema.parameters["properties"]
+    texts = [part["description"] for part in properties.values()]
+    assert texts == ["The name of a city.", "Where to.", "The name of a city.", "Home."]
 
 
 def test_two_classes_of_one_name():
@@ -1022,6 +1085,19 @@ def test_a_mark_inside_of_a_type_is_refused():
 
         class Send(ToolModel):
             user: Annotated[str, Inject(lambda context: "ada")]
+
+
+def test_a_mark_as_a_default_is_refused():
+    """Nothing is injected there either, and a model could set the value."""
+
+    def default(user: str = Inject(lambda context: "ada")): ...  # type: ignore[assignment]
+
+    class Send(ToolModel):
+        user: str = Inject(lambda context: "ada")  # type: ignore[assignment]
+
+    for make in (lambda: FunctionTool(default), Send.tool):
+        with pytest.raises(DefinitionError, match="'user': Inject belongs in the annotation"):
+            make()
 
 
 def test_a_provider_is_asked_once_a_call():
@@ -1346,6 +1422,15 @@ def test_a_decorator_around_ours_binds_too():
 
     assert list(Desk().number.schema.parameters["properties"]) == ["a"]
     assert call(Desk().number, {"a": 4}).value == ["Desk", 4]
+
+
+def test_a_function_made_in_a_comprehension_keeps_its_first_parameter():
+    """Only a class body makes methods: a comprehension or a generator expression does not."""
+    made = [FunctionTool(lambda word: word, name=f"say{n}") for n in range(2)]
+    made += (FunctionTool(lambda word: word, name=f"write{n}") for n in range(2))
+
+    assert [list(tool.schema.parameters["properties"]) for tool in made] == [["word"]] * 4
+    assert call(made[3], {"word": "hello"}).value == "hello"
 
 
 def test_a_subclass_may_override_only_a_hook():

@@ -49,7 +49,17 @@ from pydantic.json_schema import GenerateJsonSchema, SkipJsonSchema
 from pydantic_core import PydanticCustomError, SchemaValidator, ValidationError
 from typing_extensions import TypeAliasType, TypedDict, Unpack
 
-from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool, ToolCall
+from functool import (
+    Content,
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ImageContent,
+    Inject,
+    SchemaTool,
+    ToolCall,
+    ToolResult,
+)
 from functool.schema import hashes
 from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.hints import Unresolved
@@ -383,11 +393,15 @@ def test_describe_alone():
         (Plain, None),
         (Callable[[], int], None),
         (Unpack, None),
+        (ImageContent, None),
+        (list[Content], None),
+        (list[str | ImageContent] | None, None),
+        (Annotated[list[Annotated[ToolResult, "x"]], "y"], None),
     ],
     ids=str,
 )
 def test_returned_schema(annotation, schema):
-    """The schema of the value, or None where the annotation gives none; never an error."""
+    """The schema of the value, or None where there is none or content is shown as it is; never an error."""
     assert returned_schema(annotation) == schema
 
 

@@ -674,6 +674,30 @@ def test_a_tool_needs_a_name(name):
         SchemaTool(name, "d", {"type": "object"}, lambda a: a)
 
 
+def test_a_description_that_is_no_text_is_refused():
+    """A comma behind a text makes it a tuple, which each kind of tool refuses at its line."""
+    words = r"\(.*test_tool.py:\d+\): the description must be a text, not tuple$"
+    for make in (
+        lambda: SchemaTool("x", ("d",), {"type": "object"}, lambda a: a),
+        lambda: FunctionTool(tagged, description=("d",)),
+        lambda: WrapperTool(Echo(), description=("d",)),
+    ):
+        with pytest.raises(DefinitionError, match=words):
+            make()
+
+
+@pytest.mark.parametrize("tags", ["web", 5])
+def test_tags_that_are_no_list_are_refused(tags):
+    """A single text would count as one tag for each letter."""
+    with pytest.raises(DefinitionError, match=f"tags must be a list of texts, not {tags!r}$"):
+        Echo(settings=ToolSettings(tags=tags))
+
+
+def tagged() -> str:
+    """Return nothing."""
+    return ""
+
+
 def test_settings_and_prompts_have_their_defaults():
     """The display name is the name unless it is given; None stands for the default."""
     for tool in (Echo(), Echo(settings=None, prompts=None)):

@@ -3,11 +3,12 @@
 import asyncio
 import inspect
 from dataclasses import dataclass
+from datetime import date
 from enum import IntEnum
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import pytest
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from functool import (
     Context,
@@ -315,6 +316,23 @@ def test_a_default_is_not_validated_as_in_pydantic():
     assert call(Find, {"limit": 0}).error.type == "ArgumentError"
 
 
+def test_a_default_that_json_does_not_give_back():
+    """A field that the call leaves out has its own default, not what its JSON form would be read as."""
+
+    class Find(ToolModel):
+        since: str | date = date(2027, 1, 2)
+        size: Any = (1, 2)
+        key: SecretStr = SecretStr("k3y")
+        ratio: float = 2
+
+        def run(self):
+            return repr((self.since, self.size, self.key.get_secret_value(), self.ratio == 2))
+
+    assert call(Find, {}).value == Find()().value == repr((date(2027, 1, 2), (1, 2), "k3y", True))
+    assert call(Find, {"since": "x", "size": [1]}).value == repr(("x", [1], "k3y", True))
+    assert type(Find.tool().sent_form({"ratio": 2.0})["ratio"]) is float
+
+
 def test_a_model_that_takes_no_aliases_itself_takes_them_as_a_tool():
     """The schema names the alias, so the call does too, whatever the model's own constructor takes."""
 
@@ -362,6 +380,24 @@ def test_an_alias_may_be_the_name_of_another_field():
 
     assert call(Send, {"to": "x"}).value == ["x", "nobody"]
     assert call(Send, {"to": "x", "payee": "ann"}).value == ["x", "ann"]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_model_itself_makes_its_defaults(strict):
+    """A default factory gets the other fields, as in pydantic, and is called once."""
+    made = []
+
+    class Book(ToolModel):
+        nights: int = 2
+        price: int = Field(default_factory=lambda data: data["nights"] * 50)
+        number: int = Field(default_factory=lambda: made.append(1) or len(made))
+
+        def run(self):
+            return [self.nights, self.price, self.number]
+
+    tool = Book.tool(strict=strict)
+    assert call_of(tool, {"nights": 3}).value == [3, 150, 1]
+    assert call_of(tool, {"price": 7, "number": None}).value == [2, 7, 2]
 
 
 def test_a_dataclass_inside_of_a_model_that_makes_up_aliases():

@@ -40,6 +40,7 @@ from functool.executors import failure_or_raise
 from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
+from functool.schema.parameters import Parameter
 from functool.schema.readings import ReadTooOften, bounded
 from functool.schema.rewrite import tuple_fields
 from functool.schema.signature import FunctionSchema
@@ -177,7 +178,8 @@ class FunctionBinder:
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Rename canonical arguments to the names that a model sends, such as aliases.
 
-        A default that its own parameter refuses is left out: the function has it anyway.
+        A default that its own parameter refuses, such as 0 for a positive number, or reads as
+        another value, such as a secret, is left out: the function has it anyway.
         """
         unfit = self._unfit
         if not (self._renamed or unfit):
@@ -300,19 +302,10 @@ class FunctionBinder:
 
     @_computed_once
     def _unfit(self) -> dict[str, Any]:
-        """The defaults that their own parameters refuse, such as 0 for a positive number."""
-        wires = {p.name: p.wire for p in self._parts.parameters}
-        return {n: default for n, default in self._defaults if not self._fits(wires[n], default)}
-
-    def _fits(self, wire: str, default: Any) -> bool:
-        if default is None:
-            return wire not in self._droppable
-        try:
-            self.values({wire: default})
-        except ArgumentError as error:  # Other parameters may be missing.
-            places = (f"{problem.get('path', '')}." for problem in error.problems)
-            return not any(place.startswith((f"{wire}.", f"{wire}[")) for place in places)
-        return True
+        """The defaults that their own parameters refuse, or read as another value."""
+        optional = {p.name: p for p in self._parts.parameters if not p.required}
+        found = ((name, plain) for name, plain in self._defaults if name in optional)
+        return {name: plain for name, plain in found if not _reads_back(optional[name], plain)}
 
     @_computed_once
     def _is_canonical(self) -> bool:
@@ -326,6 +319,18 @@ class FunctionBinder:
     @_computed_once
     def _tuples(self) -> dict[int, list[str]]:
         return tuple_fields(self._parts.core)
+
+
+def _reads_back(parameter: Parameter, plain: Any) -> bool:
+    """Whether `plain`, the JSON form of a parameter's default, is read as that default."""
+    default, text = parameter.default, to_json(plain)
+    validate = compiled(parameter.core, bools=False)
+    for strict in (True, None):
+        with suppress(Exception):  # pydantic refuses it, or the author's `__eq__` raises.
+            value = validate(text, strict=strict)
+            # A float parameter may have the default 3, and takes it as 3.0.
+            return type(value) in (type(default), float) and bool(value == default)
+    return False
 
 
 def _has_bool(text: str) -> bool:

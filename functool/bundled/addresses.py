@@ -185,13 +185,13 @@ def _address(text: str) -> Address | None:
 
 def _network(text: str) -> IPv4Network | IPv6Network | None:
     try:
-        return ip_network(text.strip("[]"))
+        return ip_network(str(text).strip("[]"))
     except ValueError:
         return None
 
 
 def _pattern(text: str) -> str:
-    if not _PATTERN.fullmatch(text):
+    if not isinstance(text, str) or not _PATTERN.fullmatch(text):
         raise DefinitionError(
             f"{text!r} is not a host pattern: write a host like 'example.com' or '*.example.com', "
             "or an address"

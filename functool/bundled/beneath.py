@@ -77,9 +77,9 @@ class Boundary:
                 descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 weakref.finalize(self, os.close, descriptor)
                 names = {posixpath.normpath(Path(root).absolute()), os.path.realpath(root)}
-            except (OSError, ValueError) as error:
+            except (OSError, TypeError, ValueError) as error:
                 raise DefinitionError(
-                    f"{os.fspath(root)!r} cannot be opened as a directory: {error}"
+                    f"{str(root)!r} cannot be opened as a directory: {error}"
                 ) from error
             self._roots.append(descriptor)
             self._names += [(name, descriptor) for name in names]

@@ -54,6 +54,9 @@ __all__ = ["EditRefused", "FileNotFound", "FileTooLarge", "NotText", "PathNotAll
 
 MAX_LISTED = 1_000
 
+ARGUMENTS = 65_536
+"""Bytes of the arguments of a write beside its content."""
+
 PathText = Annotated[
     str,
     Field(
@@ -102,8 +105,11 @@ def file_tools(
         FunctionTool(files.search_files, settings=reads),
     ]
     if not read_only:
-        tools.append(FunctionTool(files.write_file, settings=writes))
-        tools.append(FunctionTool(files.edit_file, settings=replace(writes, idempotent=False)))
+        # A text is longer in JSON, and an edit has two of them.
+        room = ARGUMENTS + 2 * max_bytes
+        edits = replace(writes, idempotent=False)
+        tools.append(FunctionTool(files.write_file, settings=writes, max_argument_bytes=room))
+        tools.append(FunctionTool(files.edit_file, settings=edits, max_argument_bytes=room))
     return Toolset(tools)
 
 

@@ -21,6 +21,18 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+WIDER = {
+    "ascii": "cp1252",
+    "euc_kr": "cp949",
+    "gb2312": "gb18030",
+    "iso8859_9": "cp1254",
+    "iso8859_11": "cp874",
+    "latin_1": "cp1252",
+    "shift_jis": "cp932",
+    "tis_620": "cp874",
+}
+"""What servers mean by the name of an encoding, by the Encoding Standard that browsers follow."""
+
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT = re.compile(
@@ -134,7 +146,7 @@ def text_of(body: bytes, content_type: str) -> str:
     meta = _META_CHARSET.search(body, 0, 4_096) if media_type(content_type) in HTML else None
     charset = text_encoding(named[1] if named else meta[1].decode("ascii") if meta else "")
     if charset is not None:
-        return _decoded(body, charset)
+        return _decoded(body, WIDER.get(charset, charset))
     try:
         return body.decode()
     except UnicodeDecodeError:

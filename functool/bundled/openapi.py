@@ -156,7 +156,10 @@ def openapi_tools(
         spec: The document as a mapping, or its text in JSON or YAML. Its references to other
             documents are not fetched.
         client: An AsyncClient of httpx2 or httpx. Its transport then decides which addresses are
-            reached. Without a client, redirects to other hosts lead to public addresses only.
+            reached. Without a client, redirects to other hosts lead to public addresses only. Its
+            own `params` are sent, too, in place of arguments of the same name. It keeps connections
+            that belong to one event loop, and `call_sync` starts one for each call: then limit it
+            with `httpx2.Limits(max_keepalive_connections=0)`.
         base_url: The URL that the paths are appended to. The default is the first server of the
             document; a relative one is joined to the client's own base URL. Always give it for a
             document that is not your own.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -24,6 +26,9 @@ PARAMETER_SIZE = 400
 
 MAX_ALTERNATIVES = 100
 """How many ways to sign in one operation may have, and how many schemes each way."""
+
+MAX_COMBINED, MAX_IN_FIELD = 100, 8
+"""How many of the schemas that a body or one of its fields combines are looked at for files."""
 
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
@@ -127,6 +132,7 @@ class _Reader:
         self._responses = Schemas(document, "writeOnly")
         self._parameters = Parameters(document, self._requests)
         self._made: dict[tuple[str, int], Any] = {}
+        self._file_references: dict[str, bool] = {}
 
     def operation(
         self, name: str, path: str, method: str, item: dict[str, Any], node: dict[str, Any]
@@ -207,33 +213,78 @@ class _Reader:
 
     def _files(self, schema: Any) -> frozenset[str]:
         """Return the names of the fields that are files, or lists of files."""
-        properties = mapping(mapping(schema).get("properties"))
-        return frozenset(name for name, part in properties.items() if self._is_file(part))
-
-    def _is_file(self, schema: Any) -> bool:
-        part = mapping(self._document.resolve(schema))
-        if part.get("type") == "array":
-            part = mapping(self._document.resolve(part.get("items")))
-        return part.get("format") == "binary" or (
-            "contentMediaType" in part and "contentEncoding" not in part
+        return frozenset(
+            name
+            for part in self._combined(schema, MAX_COMBINED)
+            for name, field in mapping(part.get("properties")).items()
+            if self._is_file(field)
         )
 
+    def _is_file(self, schema: Any) -> bool:
+        reference = mapping(schema).get("$ref")
+        if not isinstance(reference, str):
+            return self._has_only_files(schema)
+        if reference not in self._file_references:  # Many fields may refer to one schema.
+            self._file_references[reference] = self._has_only_files(schema)
+        return self._file_references[reference]
+
+    def _has_only_files(self, schema: Any) -> bool:
+        """Whether every text that a field may be, alone or in a list, is a file."""
+        parts = list(self._combined(schema, MAX_IN_FIELD, "items"))
+        texts = [_is_binary(part) for part in parts if _is_binary(part) or _is_text(part)]
+        return bool(texts) and all(texts)
+
+    def _combined(self, schema: Any, limit: int, *words: str) -> Iterator[dict[str, Any]]:
+        """Yield a schema and those in it, such as the null of an optional field."""
+        waiting = deque([schema])
+        for _ in range(limit):
+            if not waiting:
+                return
+            part: dict[str, Any] = {}
+            with suppress(DefinitionError):  # A reference that leads nowhere means anything.
+                part = mapping(self._document.resolve(waiting.popleft()))
+            yield part
+            for word in ("allOf", "anyOf", "oneOf"):
+                waiting.extend(sequence(part.get(word))[:limit])
+            waiting.extend(part[word] for word in words if word in part)
+
     def _output(self, node: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the schema of a successful JSON answer, or None if it is missing or too large."""
+        """Return the schema of the successful answers, or None if one has no schema.
+
+        An answer without content is null.
+        """
         responses = mapping(node.get("responses"))
+        found: list[Any] = []
         for status in sorted(
             status for status in responses if re.fullmatch(r"2[0-9X][0-9X]", status.upper())
         ):
             try:
                 content = mapping(mapping(self._document.resolve(responses[status])).get("content"))
             except DefinitionError:
-                continue
-            for media_type, media in content.items():
-                if is_json(media_type) and isinstance(mapping(media).get("schema"), dict):
-                    converted = self._responses.convert(media["schema"])
-                    schema, complete = self._responses.with_definitions(converted, MAX_OUTPUT_NODES)
-                    return schema if complete else None
-        return None
+                return None
+            schemas = [
+                mapping(media).get("schema") for kind, media in content.items() if is_json(kind)
+            ]
+            schema = next((one for one in schemas if isinstance(one, dict)), None)
+            if content and schema is None:
+                return None
+            schema = schema if content else {"type": "null"}
+            found += [] if schema in found else [schema]
+        if found in ([], [{"type": "null"}]):
+            return None
+        converted = self._responses.convert(found[0] if len(found) == 1 else {"anyOf": found})
+        schema, complete = self._responses.with_definitions(converted, MAX_OUTPUT_NODES)
+        return schema if complete else None
+
+
+def _is_binary(part: dict[str, Any]) -> bool:
+    return part.get("format") == "binary" or (
+        "contentMediaType" in part and "contentEncoding" not in part
+    )
+
+
+def _is_text(part: dict[str, Any]) -> bool:
+    return "string" in (part.get("type"), *sequence(part.get("type")))
 
 
 def _description(node: dict[str, Any]) -> str:
@@ -261,6 +312,9 @@ def _operation_name(path: str, method: str, given: Any) -> str:
 
 def _preference(media_type: str) -> tuple[int, str]:
     order = (
+        media_type == "application/json",
+        # A JSON Patch is a list. Kubernetes describes it as an object, as it does other patches.
+        is_json(media_type) and "json-patch" not in media_type,
         is_json(media_type),
         media_type == FORM,
         media_type == MULTIPART,

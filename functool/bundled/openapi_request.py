@@ -24,7 +24,7 @@ MAX_DECODINGS = 5
 """How often a path value is decoded to look for a hidden `..`."""
 
 MAX_FIELDS = 1_048_576
-"""Characters of all fields of one deep object. Each field repeats the names above it."""
+"""Characters of all fields of one `deepObject`. Each field repeats the names above it."""
 
 # The characters that `allowReserved` leaves unencoded. They cannot end a value.
 _RESERVED = ":/?@!$'()*,;"
@@ -62,16 +62,18 @@ def prepare(operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
         if arguments.get(p.argument) is not None
     ]
     segments = {p.name: _segment(p, value) for p, value in given if p.place == "path"}
+    # A path may end with a fixed query, and with a fragment that only makes it unique.
+    path, _, fixed = operation.path.partition("#")[0].partition("?")
+    query = [_filled(fixed, segments, "/%:@!$&'()*+,;=~?")] if fixed else []
+    query += [pair for p, value in given if p.place == "query" for pair in pairs(p.name, p, value)]
     headers = {p.name: _header(p, value) for p, value in given if p.place == "header"}
     content = None
     if operation.body is not None and arguments.get(BODY) is not None:
         content, headers["Content-Type"] = _body(operation.body, arguments[BODY])
     return Prepared(
         method=operation.method,
-        path=_path(operation.path, segments),
-        query="&".join(
-            pair for p, value in given if p.place == "query" for pair in pairs(p.name, p, value)
-        ),
+        path=_path(path, segments),
+        query="&".join(query),
         headers=headers,
         cookies=tuple(
             pair for p, value in given if p.place == "cookie" for pair in pairs(p.name, p, value)
@@ -91,12 +93,12 @@ def pairs(name: str, parameter: Parameter, value: Any) -> Iterable[str]:
 def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> list[str]:
     key = _quoted(name)
     joint = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}.get(style, ",")
-    if isinstance(value, dict) and style == "deepObject":
+    if isinstance(value, (dict, list)) and style == "deepObject":
         fields, left = [], MAX_FIELDS
         for field in _deep(name, value, keep):
             left -= len(field)
             if left < 0:
-                raise UnsafeValue(f"An object takes more than {MAX_FIELDS:,} characters to send.")
+                raise UnsafeValue(f"A value takes more than {MAX_FIELDS:,} characters to send.")
             fields.append(field)
         return fields
     if isinstance(value, dict):
@@ -113,9 +115,12 @@ def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> 
 
 
 def _deep(name: str, value: Any, keep: str) -> Iterable[str]:
-    """Yield the fields of an object in the style `deepObject`, such as `name[key]=value`."""
-    if isinstance(value, dict):
-        for key, item in value.items():
+    """Yield fields in the style `deepObject`: `name[key]=value`, and `name[0]=value` of a list.
+
+    OpenAPI leaves lists open. This form says where each item belongs, and most servers read it.
+    """
+    if isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _deep(f"{name}[{key}]", item, keep)
     else:
         yield from _pairs(name, value, "form", True, keep)
@@ -123,14 +128,17 @@ def _deep(name: str, value: Any, keep: str) -> Iterable[str]:
 
 def _path(template: str, segments: Mapping[str, str]) -> str:
     """Fill in a path template, and check the whole path again."""
-    parts = re.split(_TEMPLATE, template)
-    path = "".join(
-        segments.get(part, "") if at % 2 else quote(part, safe="/%:@!$&'()*+,;=~")
-        for at, part in enumerate(parts)
-    )
+    path = _filled(template, segments, "/%:@!$&'()*+,;=~")
     if _climbs(path):
         raise UnsafeValue("A path value must not be '.' or '..'.")
     return path
+
+
+def _filled(template: str, segments: Mapping[str, str], keep: str) -> str:
+    return "".join(
+        segments.get(part, "") if at % 2 else quote(part, safe=keep)
+        for at, part in enumerate(re.split(_TEMPLATE, template))
+    )
 
 
 def _segment(parameter: Parameter, value: Any) -> str:

@@ -10,6 +10,7 @@ import re
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -54,32 +55,36 @@ class Schemas:
     def __init__(self, document: Document, unsent: str) -> None:
         self._document = document
         self._unsent = unsent
-        self._names: dict[str, str | None] = {}
+        self._names: dict[tuple[str, bool], str | None] = {}
+        self._hidden: dict[str, bool] = {}
         self._unique = UniqueNames()
         self._made: dict[str, _Definition] = {}
-        self._waiting: deque[tuple[str, Any]] = deque()
+        self._waiting: deque[tuple[str, Any, bool]] = deque()
 
     def convert(self, schema: Any) -> dict[str, Any]:
         """Return a schema whose references point to `$defs`. `with_definitions` adds these."""
         converted = self._converted(schema, 0)
         # A loop, not recursion: a chain of references can be longer than Python's stack is deep.
         while self._waiting:
-            name, part = self._waiting[0]
-            made = self._converted(part, 0)
+            name, part, opened = self._waiting[0]
+            made = self._converted(part, 0, opened=opened)
             self._made[name] = _Definition(
                 schema=made, size=weight(made), references=tuple(_references(made))
             )
             self._waiting.popleft()
         return converted
 
-    def _converted(self, schema: Any, depth: int) -> dict[str, Any]:
+    def _converted(self, schema: Any, depth: int, *, opened: bool = False) -> dict[str, Any]:
+        """Convert a schema. One that is `opened` takes further properties, also if it says no."""
         if not isinstance(schema, dict) or depth > MAX_DEPTH:
             return {"not": {}} if schema is False else {}
         made = self._keywords(schema, depth)
+        if opened and made.get("additionalProperties") is False:
+            del made["additionalProperties"]
         if isinstance(schema.get("$ref"), str):
             if self._document.legacy:
                 made = {key: made[key] for key in ("description",) if key in made}
-            name = self._definition(schema["$ref"])
+            name = self._definition(schema["$ref"], opened)
             if name is not None:
                 made["$ref"] = f"#/$defs/{name}"
         return _nullable(made) if schema.get("nullable") is True and self._document.legacy else made
@@ -103,13 +108,13 @@ class Schemas:
                 queue += made.references if left > 0 else ()
         return ({**schema, "$defs": found} if found else schema), left > 0
 
-    def _definition(self, reference: str) -> str | None:
+    def _definition(self, reference: str, opened: bool) -> str | None:
         """Return the name of the definition for a reference, or None if it leads nowhere."""
-        passed: list[str] = []
-        while reference not in self._names:
-            passed.append(reference)
+        passed: list[tuple[str, bool]] = []
+        while (key := (reference, opened)) not in self._names:
+            passed.append(key)
             # This stays None if the reference leads nowhere or in a circle.
-            self._names[reference] = None
+            self._names[key] = None
             try:
                 schema = self._document.at(reference)
             except DefinitionError:
@@ -117,10 +122,13 @@ class Schemas:
             if isinstance(schema, dict) and len(schema) == 1 and "$ref" in schema:
                 reference = str(schema["$ref"])
                 continue
+            if opened and mapping(schema).get("additionalProperties") is not False:
+                opened = False  # It is open anyway, so it needs no definition of its own.
+                continue
             stem = _NAME.sub("_", reference.rsplit("/", 1)[-1]) or "schema"
-            name = self._names[reference] = self._unique.take(stem)
-            self._waiting.append((name, schema))
-        found = self._names[reference]
+            name = self._names[key] = self._unique.take(stem)
+            self._waiting.append((name, schema, opened))
+        found = self._names[reference, opened]
         self._names.update(dict.fromkeys(passed, found))
         return found
 
@@ -143,6 +151,13 @@ class Schemas:
             if isinstance(schema.get(word), (dict, bool)):
                 part = schema[word]
                 made[word] = part if isinstance(part, bool) else self._converted(part, depth + 1)
+        # What is not kept is left to the server. It must not make the rest stricter.
+        if made.get("not") != schema.get("not"):
+            made.pop("not", None)
+        if "patternProperties" in schema or sequence(schema.get("allOf")):
+            made.pop("additionalProperties", None)
+        if "minContains" in schema:
+            made.pop("contains", None)
         # `oneOf` becomes `anyOf`: several may match, and the server decides which one is meant.
         for word, target in (
             ("allOf", "allOf"),
@@ -150,7 +165,10 @@ class Schemas:
             ("oneOf", "anyOf"),
             ("prefixItems", "prefixItems"),
         ):
-            parts = [self._converted(part, depth + 1) for part in sequence(schema.get(word))]
+            listed = sequence(schema.get(word))
+            # .NET writes derived classes as closed parts. Each would refuse what the others have.
+            opened = word == "allOf" and (len(listed) > 1 or "properties" in schema)
+            parts = [self._converted(part, depth + 1, opened=opened) for part in listed]
             if parts and target in made:
                 made.setdefault("allOf", []).append({"anyOf": parts})
             elif parts:
@@ -160,9 +178,7 @@ class Schemas:
 
     def _properties(self, made: dict[str, Any], schema: dict[str, Any], depth: int) -> None:
         properties = mapping(schema.get("properties"))
-        unsent = {
-            name for name, part in properties.items() if mapping(part).get(self._unsent) is True
-        }
+        unsent = {name for name, part in properties.items() if self._is_unsent(part)}
         if properties:
             kept = {name: part for name, part in properties.items() if name not in unsent}
             made["properties"] = {
@@ -175,6 +191,18 @@ class Schemas:
         ]
         if names:
             made["required"] = list(dict.fromkeys(names))
+
+    def _is_unsent(self, schema: Any) -> bool:
+        part = mapping(schema)
+        reference = part.get("$ref")
+        if not isinstance(reference, str) or part.get(self._unsent) is True:
+            return part.get(self._unsent) is True
+        if reference not in self._hidden:  # A document may use it many times.
+            self._hidden[reference] = False
+            with suppress(DefinitionError):  # A reference that leads nowhere means anything.
+                found = mapping(self._document.resolve(part))
+                self._hidden[reference] = found.get(self._unsent) is True
+        return self._hidden[reference]
 
 
 def shortened(text: str) -> str:

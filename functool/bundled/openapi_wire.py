@@ -170,7 +170,10 @@ async def _open_with(
     home: bool,
 ) -> AsyncIterator[Any]:
     """Send a request with the host's client. What the client adds goes to the API's origin only."""
-    request = client.build_request(method, url, headers=headers, content=content)
+    address, _, query = url.partition("?")
+    request = client.build_request(method, address, headers=headers, content=content)
+    if query:
+        request.url = request.url.copy_with(query=_query(request.url.query.decode(), query))
     if not home:
         request = type(request)(method, url, headers=headers)
     try:
@@ -202,6 +205,17 @@ def _origin(url: httpx2.URL) -> Origin:
 def _with_query(url: str, pairs: list[str]) -> str:
     query = "&".join(filter(None, pairs))
     return f"{url}{'&' if '?' in url else '?'}{query}" if query else url
+
+
+def _query(own: str, query: str) -> bytes:
+    """Add a query to the client's own `params`. httpx would drop the query for them.
+
+    The client's own ones stay, also if an argument has the same name: they may hold a key.
+    """
+    kept = list(filter(None, own.split("&")))
+    taken = _names(kept)
+    added = [pair for pair in query.split("&") if taken.isdisjoint(_names([pair]))]
+    return "&".join([*kept, *added]).encode()
 
 
 def _names(pairs: Iterable[str]) -> set[str]:

@@ -157,9 +157,9 @@ def _places(path: str | os.PathLike[str], workdir: Path) -> set[Path]:
     try:
         shown = Path(os.path.normpath(Path(path).absolute()))
         real = shown.resolve(strict=True)
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         raise DefinitionError(
-            f"shell_tool: readable={os.fspath(path)!r} does not exist: {error}"
+            f"shell_tool: readable={str(path)!r} does not exist: {error}"
         ) from error
     if workdir in (shown, real):
         raise DefinitionError(
@@ -196,7 +196,7 @@ def open_workdir(path: str | os.PathLike[str]) -> tuple[str, int]:
         if not stat.S_ISDIR(directory.stat().st_mode):
             raise DefinitionError(f"shell_tool: workdir={os.fspath(path)!r} is not a directory")
         return str(directory), os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         raise DefinitionError(
-            f"shell_tool: workdir={os.fspath(path)!r} cannot be used: {error}"
+            f"shell_tool: workdir={str(path)!r} cannot be used: {error}"
         ) from error

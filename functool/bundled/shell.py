@@ -65,7 +65,7 @@ def shell_tool(
     env: Mapping[str, str] | None = None,
     max_output: int = 60_000,
     max_file_size: int = 100_000_000,
-    readable: Iterable[str | os.PathLike[str]] = (),
+    readable: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     limits: ShellLimits | None = None,
     input_guardrails: Sequence[InputGuardrail] = (),
 ) -> Tool:
@@ -93,8 +93,9 @@ def shell_tool(
     _check(sandbox, network, timeout=timeout, max_output=max_output, max_file_size=max_file_size)
     shell = _Shell(*open_workdir(workdir), _variables(env), timeout, max_output, max_file_size)
     if sandbox == "bwrap":
+        shown = [readable] if isinstance(readable, (str, os.PathLike)) else readable
         shell.sandbox = Sandbox(
-            _program(sandbox_path), shell.workdir, shell.directory, network, max_file_size, readable
+            _program(sandbox_path), shell.workdir, shell.directory, network, max_file_size, shown
         )
     if limits is not None:
         shell.limiter = Limiter(limits, sandboxed=sandbox == "bwrap")

@@ -48,8 +48,8 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """Return the changes between two sets of definitions. Those that break a caller come first.
 
     Args:
-        old: By name: `description`, `parameters` (plain JSON Schema) and `output`, as `functool
-            lock` wrote them.
+        old: By name: `digest`, `description`, `parameters` (plain JSON Schema) and `output`, as
+            `functool lock` wrote them.
         new: The present definitions, in the same form.
     """
     found = [
@@ -60,7 +60,12 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     found += [Change(name, False, "it is new") for name in new if name not in old]
     for name in old:
         if name in new:
-            found += _tool_changes(name, old[name], new[name])
+            told = [*_tool_changes(name, old[name], new[name])]
+            if not told and old[name].get("digest") != new[name].get("digest"):
+                # For example a tool that is strict now, or a keyword that no rule here compares.
+                text = "its published schema has changed, but takes the same calls"
+                told.append(Change(name, False, text))
+            found += told
     return sorted(found, key=lambda change: (not change.breaks, change.tool))
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from functool.cli.targets import object_of
+from functool.cli.telling import Stopped
 from functool.integrations._signals import handled
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def closed_on_sigterm() -> Iterator[None]:
     """End the program on SIGTERM only after what is open in the block has been closed."""
 
     def end(*ignored: Any) -> None:
-        raise SystemExit(128 + signal.SIGTERM)
+        raise Stopped(128 + signal.SIGTERM)
 
     with handled(signal.SIGTERM, end):
         yield

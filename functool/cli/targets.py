@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from functool.cli.telling import Stopped
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -164,7 +166,9 @@ def _module(place: str) -> ModuleType:
             return _imported(path) if path.suffix == ".py" else _imported_by_name(place)
     except DefinitionError as error:  # Its message names the function's own line.
         raise click.ClickException(f"cannot load {place}: {error}") from None
-    except Exception as error:
+    except Stopped:
+        raise
+    except (Exception, SystemExit) as error:  # A script may end the program when it is imported.
         import traceback
 
         last = traceback.extract_tb(error.__traceback__)[-1]

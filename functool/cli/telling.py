@@ -1,4 +1,4 @@
-"""Show errors of commands in one line."""
+"""Show errors of commands in one line, and tell a stopped command from a program that exits."""
 
 from __future__ import annotations
 
@@ -10,14 +10,36 @@ import click
 from functool.integrations.visible import visible
 
 
+class Stopped(SystemExit):
+    """A signal ends the command."""
+
+
 @contextmanager
 def readable_errors() -> Iterator[None]:
     """Show an error in one line, without a traceback, if the user of the command can act on it."""
     from functool import FunctoolError
 
+    _clean_logs()
     try:
         yield
     except BrokenPipeError:
         raise  # The reader of the output has closed it. click then ends without a message.
     except (FunctoolError, ImportError, OSError, ValueError) as error:
         raise click.ClickException(visible(str(error))) from None
+
+
+def _clean_logs() -> None:
+    """Let the log show no escapes, where nobody set it up: Python writes it to standard error.
+
+    The traceback of a tool's exception may hold a text that somebody else wrote. The MCP SDK logs
+    each bad line of a server with a traceback. The commands say what came of it in a line.
+    """
+    import logging
+
+    class Visible(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return visible(super().format(record))
+
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(Visible())
+    logging.getLogger("mcp.client").setLevel(logging.CRITICAL)

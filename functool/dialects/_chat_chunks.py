@@ -35,9 +35,12 @@ class ChatChunks:
 
     def read(self, chunk: Any, reply: Reply) -> None:
         """Read one chunk."""
-        choices = get(chunk, "choices")
-        error = get(chunk, "error")
-        if error is None and not (listed(choices) and all(_has_delta(one) for one in choices)):
+        choices, error = get(chunk, "choices"), get(chunk, "error")
+        # Some servers send the usage without choices, or the reason of the end without a delta.
+        named = get(chunk, "object") == "chat.completion.chunk"
+        given = () if named and choices is None else choices
+        ours = listed(given) and all(named or _has_delta(one) for one in given or ())
+        if error is None and not ours:
             raise mismatch(self.expected, chunk)
         id = get(chunk, "id")
         if id and self._id and id != self._id:
@@ -45,7 +48,7 @@ class ChatChunks:
         self._id = self._id or id
         if error is not None:
             reply.fail(get(error, "message") or error)
-        for choice in choices if error is None else ():
+        for choice in given or () if error is None else ():
             if not get(choice, "index"):
                 self._choice(choice, reply)
 

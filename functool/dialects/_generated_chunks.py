@@ -66,7 +66,8 @@ class GeneratedChunks:
                 self._call(entry, reply)
         reason = get(candidate, "finish_reason", "finishReason")
         if reason is not None and _word(reason) != "FINISH_REASON_UNSPECIFIED":
-            reply.end(_word(reason), complete=_word(reason) == "STOP")
+            # A call whose last piece is missing has lost some, whatever the reason says.
+            reply.end(_word(reason), complete=_word(reason) == "STOP" and self._open is None)
 
     def _call(self, entry: Any, reply: Reply) -> None:
         name, args = get(entry, "name"), get(entry, "args")

@@ -210,6 +210,8 @@ class Reply:
 
     def fail(self, message: Any) -> None:
         """End the reply with an error that the provider reports. None of its calls runs."""
+        if self.failure is not None:  # OpenAI may report one as two events, in other words.
+            return
         self.failure = StreamBroken(f"the provider reported: {message}")
         self.end(f"failed: {message}", complete=False)
 

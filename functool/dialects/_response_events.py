@@ -42,7 +42,7 @@ class ResponseEvents:
         elif word in ("completed", "incomplete"):
             self._end(get(event, "response"), reply, word)
         elif word in ("failed", "error"):
-            about = get(get(event, "response"), "error") or event
+            about = get(get(event, "response"), "error") or get(event, "error") or event
             reply.fail(get(about, "message") or "the response failed")
 
     def _check(self, kind: str, event: Any) -> None:

@@ -14,6 +14,7 @@ from functool.dialects._rules import Rules
 from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
+    IMAGES,
     Deferred,
     Tools,
     call,
@@ -79,7 +80,7 @@ def calls(message: Any) -> list[ToolCall]:
 def result(result: ToolResult) -> dict[str, Any]:
     """Return the result as a tool message.
 
-    Images are parts of it; sounds and files become placeholders.
+    PNG, JPEG, GIF and WebP images are parts of it; anything else becomes a placeholder.
     """
     parts = [_part(part) for part in contents(result)]
     content = result.text if all(part["type"] == "text" for part in parts) else parts
@@ -114,6 +115,6 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
 
 
 def _part(part: Content) -> dict[str, Any]:
-    if isinstance(part, ImageContent):
+    if isinstance(part, ImageContent) and (part.data is None or part.media_type in IMAGES):
         return {"type": "image_url", "image_url": data_url(part)}
     return {"type": "text", "text": text_of(part)}

@@ -46,7 +46,8 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         # After a person's edit, all guardrails are asked again. Then there is a decision already.
         before = context.decision or {}
         edited = before.get("arguments")
-        if edited is None and not await asks(call, context):
+        # Somebody may have been asked before, and decided. The condition may have changed since.
+        if edited is None and not (await asks(call, context) or _is_decided(call, context)):
             return None
         request = _request(call, context)
         defaults = defaults_of(context.schema)
@@ -123,6 +124,10 @@ def _request(call: ToolCall, context: Context[Any]) -> ApprovalRequest:
     if schema is None or not isinstance(call.arguments, Mapping):
         raise TypeError("approval needs the schema of the tool and checked arguments")
     return asked(schema, call.arguments, call.id, call.metadata.get("sources"))
+
+
+def _is_decided(call: ToolCall, context: Context[Any]) -> bool:
+    return context.has_decision() and context.has_decision(_request(call, context))
 
 
 async def _decision(request: ApprovalRequest, context: Context[Any]) -> tuple[Decision, str | None]:

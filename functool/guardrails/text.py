@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
@@ -177,8 +178,21 @@ def _clean_value(clean: Callable[[str], str], value: Any) -> Any:
     else:  # Match an object by its JSON.
         text = to_json(value)
         same = _parsed(text)
-        new = clean(text) if same is text else _clean_value(clean, same)
+        new = clean(text) if same is text else _clean_value(_with_base64(clean), same)
     return value if new == same else new
+
+
+def _with_base64(clean: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a `clean` for the JSON of an object, in which bytes are base64."""
+
+    def clean_both(text: str) -> str:
+        with suppress(ValueError):  # It is no base64, or the bytes are no text.
+            inside = b64decode(text, b"-_", validate=True).decode()
+            if (new := clean(inside)) != inside:
+                text = urlsafe_b64encode(valid_text(new).encode()).decode()
+        return clean(text)
+
+    return clean_both
 
 
 def _clean(patterns: list[re.Pattern[str]], text: str, clean: Callable[[str], str]) -> str:

@@ -84,7 +84,9 @@ def _agreed(
 ) -> Callable[[ApprovalRequest], Decision | None]:
     """Return a function that decides about the requests which an agreement is about."""
     written, definitions = _led_to(tool, call)
-    edits = written if arguments is None else _led_to(tool, replace(call, arguments=arguments))[0]
+    edits = written
+    if arguments is not None:
+        edits, _ = _led_to(tool, replace(call, arguments=tool.sent_form(arguments)))
     about_this = shown is None or (shown.call_id == call.id and shown.definition in definitions)
 
     def is_shown(request: ApprovalRequest) -> bool:
@@ -161,14 +163,14 @@ def _led_to(tool: Tool, call: ToolCall) -> tuple[dict[str, Any], set[str]]:
     return found, definitions
 
 
-def asker(tool: Tool) -> Callable[[Mapping[str, Any], str, Context[Any]], Awaitable[bool]]:
+def asker(tool: Tool) -> Callable[[Mapping[str, Any] | str, str, Context[Any]], Awaitable[bool]]:
     """Return a function that says whether a person has to be asked about a call before it runs.
 
     When in doubt it says yes. If it says no and the guardrail asks after all, the framework can no
     longer pause.
     """
 
-    async def asks(arguments: Mapping[str, Any], call_id: str, context: Context[Any]) -> bool:
+    async def asks(arguments: Mapping[str, Any] | str, call_id: str, context: Context[Any]) -> bool:
         sent = ToolCall(name=tool.name, arguments=arguments, id=call_id)
         try:
             for one, made in reached(tool, sent):

@@ -22,6 +22,7 @@ except ModuleNotFoundError as _error:
 from functool import Context, Tool, ToolCall, ToolEvent, ToolResult, Toolset
 from functool.integrations.click_approval import NO_TERMINAL, answered, approve
 from functool.integrations.visible import visible
+from functool.schema.json_schema import resolved
 
 FLAGS = ("--help", "--json", "--yes")
 METAVARS = {"string": "TEXT", "number": "FLOAT"}
@@ -117,12 +118,13 @@ def command_of(
     tool: Tool, run: Callable[[dict[str, Any], bool], Any], *, from_json: bool = False
 ) -> click.Command:
     """Return a command with the tool's options. It calls `run(arguments, yes)`."""
-    properties: dict[str, Any] = tool.schema.plain.get("properties", {})
-    required = () if from_json else tool.schema.plain.get("required", ())
+    schema = tool.schema.plain
+    properties: dict[str, Any] = schema.get("properties", {})
+    required = () if from_json else schema.get("required", ())
     options: list[click.Parameter] = []
     taken: set[str] = set(FLAGS)
     for place, (name, part) in enumerate(properties.items()):
-        options.append(_option(f"p{place}", _flag(name, taken), part, name in required))
+        options.append(_option(f"p{place}", _flag(name, taken), part, name in required, schema))
     whole = _Value({"type": "object"})
     options.append(
         click.Option(
@@ -226,14 +228,16 @@ def _number(value: Any) -> float | None:
 
 def _flag(name: str, taken: set[str]) -> str:
     flag = "--" + (re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "arg")
-    while flag in taken:
+    while not taken.isdisjoint((flag, f"--no-{flag[2:]}")):
         flag = f"--arg-{flag[2:]}"
     taken |= {flag, f"--no-{flag[2:]}"}
     return flag
 
 
-def _option(key: str, flag: str, part: Any, required: bool) -> click.Option:
-    kind = _one_form(part)
+def _option(
+    key: str, flag: str, part: Any, required: bool, schema: Mapping[str, Any]
+) -> click.Option:
+    kind = _one_form(part, schema)
     # Show a default, but do not send it: the tool applies its own to a missing argument.
     help_text = visible(str(part.get("description", ""))) if isinstance(part, dict) else ""
     if isinstance(part, dict) and part.get("default") is not None:
@@ -242,7 +246,7 @@ def _option(key: str, flag: str, part: Any, required: bool) -> click.Option:
         return click.Option(
             [f"{flag}/--no-{flag[2:]}", key], default=None, help=help_text, required=required
         )
-    item = _one_form(kind.get("items"))
+    item = _one_form(kind.get("items"), schema)
     if kind.get("type") == "array" and item.get("type") in ("string", "integer", "number"):
         return click.Option(
             [flag, key], multiple=True, type=_Value(item), help=help_text, required=required
@@ -250,16 +254,23 @@ def _option(key: str, flag: str, part: Any, required: bool) -> click.Option:
     return click.Option([flag, key], type=_Value(kind), help=help_text, required=required)
 
 
-def _one_form(part: Any) -> dict[str, Any]:
-    """Return the schema of a value. For a value that may be null, return that of the rest."""
-    if not isinstance(part, dict):
+def _one_form(part: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a value. For a value that may be null, return that of the rest.
+
+    A reference, which an Enum or a model is, is replaced by its target.
+    """
+    known = resolved(schema, part)
+    if not isinstance(known, dict):
         return {}
     others = [
         each
-        for each in part.get("anyOf", ())
+        for each in known.get("anyOf", ())
         if isinstance(each, dict) and each.get("type") != "null"
     ]
-    return others[0] if len(others) == 1 else part
+    if len(others) != 1:
+        return known
+    other = resolved(schema, others[0])
+    return other if isinstance(other, dict) else {}
 
 
 class _Value(click.ParamType):  # type: ignore[type-arg]

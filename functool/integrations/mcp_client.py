@@ -101,6 +101,7 @@ def connect(
         ConnectionError: The server cannot be reached.
         DefinitionError: There is no such option, or its value is not valid.
         TypeError: Headers or auth were given without a URL.
+        ValueError: The value of a header cannot be sent.
     """
     _check_options(options)
     settings = {
@@ -279,11 +280,15 @@ def _tool(
             return _refused(name, lambda: ToolResult.failed(INVISIBLE))
         check = untrusted.answer_check(definition)
         more = {**options, "settings": settings, "output": output}
-        return SchemaTool(name, description, parameters, handler, **more)
+        tool = SchemaTool(name, description, parameters, handler, **more)
     except Exception as error:
         # The schema of one tool may break anything. The other tools have to work.
         text = f"The tool's definition cannot be used: {visible(str(error))}"
         return _refused(name, lambda: ToolResult.failed(text))
+    if keyword := untrusted.wrong_keyword(tool.schema.plain):
+        wrong = f"The tool's definition cannot be used: a value of {keyword!r} is no JSON Schema."
+        return _refused(name, lambda: ToolResult.failed(wrong))
+    return tool
 
 
 def _refused(name: str, answer: Callable[[], ToolResult], **options: Any) -> Tool:

@@ -269,6 +269,7 @@ async def _list(client: Client) -> Listing:
     # Keep only the first tool of a name. Otherwise the pin of one would be valid for the other.
     tools: Listing = {}
     cursor: str | None = None
+    seen: set[str | None] = set()
     left = MAX_LISTED
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
@@ -279,8 +280,10 @@ async def _list(client: Client) -> Listing:
             if tool.name not in tools:
                 tools[tool.name] = tool, untrusted.pin(tool)
                 await asyncio.sleep(0)  # All the hashes take seconds.
+        seen.add(cursor)
         cursor = page.next_cursor
-        if cursor is None:
+        # Some servers end with an empty cursor, with which they begin again.
+        if cursor is None or cursor in seen:
             return tools
     raise ToolError(f"the server's list of tools does not end after {MAX_PAGES} pages")
 

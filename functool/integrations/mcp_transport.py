@@ -62,6 +62,7 @@ class Endpoint:
 
     Raises:
         TypeError: The target is not a URL, so it takes no headers or auth.
+        ValueError: The value of a header cannot be sent.
     """
 
     def __init__(
@@ -73,6 +74,11 @@ class Endpoint:
         self._target = target
         if (headers or auth is not None) and not _is_url(target):
             raise TypeError("headers and auth go with a URL: a command gets its environment")
+        rule = "it is printable ASCII, without spaces or a line end around it"
+        for name, value in self._headers.items():
+            if not (value.isascii() and value.isprintable() and value == value.strip()):
+                # The HTTP client would show the value, which is often a secret.
+                raise ValueError(f"the value of the header {name!r} cannot be sent: {rule}")
 
     def open(self) -> Any:
         """Return a new transport or server for the SDK's client.

@@ -28,6 +28,7 @@ from functool import (
 from functool.executors import in_thread
 from functool.integrations.mcp_sizes import has_long_list
 from functool.integrations.visible import is_visible, visible
+from functool.schema.json_schema import DEFINITIONS, MANY, NAMED, ONE, walk
 
 MAX_NAME = 64  # Characters of a local name. Models accept no longer one.
 MAX_TOOLS = 5_000
@@ -41,6 +42,15 @@ ANNOTATIONS = frozenset({"title", "description", "$comment"})
 
 VALUES = frozenset({"default", "const", "enum", "examples"})
 """Keywords whose values a call has to repeat, so they stay unchanged."""
+
+TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+TEXTS = frozenset({"$ref", "$dynamicRef", "description", "title", "pattern", "format"})
+COUNTED = ("Length", "Items", "Properties")
+NUMBERS = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+    | {most + counted for counted in COUNTED for most in ("min", "max")}
+)
+MANY_NAMED = frozenset({*NAMED, *DEFINITIONS})
 
 UNKNOWN_TYPE = "application/octet-stream"
 WRAPS = "functool/wraps"
@@ -83,7 +93,8 @@ def local_name(wanted: str, taken: Container[str]) -> str:
 def cleaned(schema: Any) -> Any:
     """Return a schema whose texts have no hidden characters.
 
-    Values that a call has to repeat stay unchanged.
+    Values that a call has to repeat stay unchanged. A keyword without a value is left out: some
+    servers write an empty list as null.
     """
     if isinstance(schema, list):
         return [cleaned(item) for item in schema]
@@ -91,9 +102,41 @@ def cleaned(schema: Any) -> Any:
         return schema
     result = {}
     for key, value in schema.items():
-        is_text = key in ANNOTATIONS and isinstance(value, str)
-        result[key] = visible(value) if is_text else value if key in VALUES else cleaned(value)
+        if value is None and key not in ("default", "const"):
+            continue
+        if key in ANNOTATIONS and isinstance(value, str):
+            result[key] = visible(value)
+        else:
+            result[key] = value if key in VALUES else cleaned(value)
     return result
+
+
+def wrong_keyword(schema: Any) -> str:
+    """Return the first keyword of a schema with a value that JSON Schema does not allow, or "".
+
+    A provider would refuse all tools of a request together with this one.
+    """
+    parts = (pair for node in walk(schema) for pair in node.items())
+    return next((keyword for keyword, value in parts if not _is_allowed(keyword, value)), "")
+
+
+def _is_allowed(keyword: str, value: Any) -> bool:
+    if keyword in TEXTS:
+        return isinstance(value, str)
+    if keyword in NUMBERS:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if keyword in ONE:
+        return isinstance(value, (dict, bool))
+    if keyword in MANY_NAMED:
+        return isinstance(value, dict) and all(isinstance(v, (dict, bool)) for v in value.values())
+    if keyword in MANY:
+        return isinstance(value, list) and all(isinstance(part, (dict, bool)) for part in value)
+    if keyword == "required":
+        return isinstance(value, list) and all(isinstance(name, str) for name in value)
+    if keyword == "type":
+        kinds = value if isinstance(value, list) else [value]
+        return all(isinstance(kind, str) and kind in TYPES for kind in kinds)
+    return keyword != "enum" or isinstance(value, list)
 
 
 def has_hidden(schema: Any) -> bool:
@@ -186,7 +229,7 @@ def answer_check(definition: types.Tool) -> Check | None:
     Raises:
         DefinitionError: The schema is not valid.
     """
-    schema = definition.output_schema
+    schema = cleaned(definition.output_schema)
     if schema is None:
         return None
     # With an `$id` of its own, references from the root of the schema, such as

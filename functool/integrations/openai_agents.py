@@ -56,6 +56,7 @@ try:
         Runner,
         RunState,
         ToolInputGuardrailData,
+        ToolOriginType,
         ToolOutputFileContent,
         ToolOutputGuardrailData,
         ToolOutputImage,
@@ -65,6 +66,7 @@ try:
     from agents.exceptions import ToolTimeoutError as TimedOut
     from agents.run_context import RunContextWrapper
     from agents.tool import (
+        get_function_tool_origin,
         invoke_function_tool,
         resolve_function_tool_failure_error_function,
         set_function_tool_failure_error_function,
@@ -98,7 +100,9 @@ def export(tool: Tool) -> FunctionTool:
     async def invoke(run: ToolContext[Any], arguments: str) -> Any:
         context = _context_of(run)
         call = ToolCall(name=tool.name, arguments=arguments, id=run.tool_call_id)
-        if tool.requires_approval and run.is_tool_approved(tool.name, run.tool_call_id):
+        # In a `tool_namespace` the framework keeps the answer under the qualified name.
+        name = run.qualified_tool_name
+        if tool.requires_approval and run.is_tool_approved(name, run.tool_call_id):
             context = relayed(tool, call, context)
         try:
             result = await answer_to(tool, call, context)
@@ -137,6 +141,8 @@ def export_all(tools: Tools) -> list[FunctionTool]:
 
 def adopt(native: FunctionTool) -> Tool:
     """Return a tool of openai-agents as a functool tool, with its approval and its guardrails.
+
+    A tool of `agent.as_tool()` fails if a call of its agent waits for a person. `AgentTool` waits.
 
     Raises:
         DefinitionError: It is not a `FunctionTool` of openai-agents. Its hosted tools cannot be
@@ -221,6 +227,8 @@ class _Adopted(Tool):
                 self._translated(guardrail) for guardrail in native.tool_output_guardrails or ()
             ],
         )
+        origin = get_function_tool_origin(native)
+        self._is_agent = origin is not None and origin.type is ToolOriginType.AGENT_AS_TOOL
         # Use a copy that raises its errors. `on_error` asks the author's function for the text.
         self._error_function = resolve_function_tool_failure_error_function(native)
         self._native = set_function_tool_failure_error_function(copy.copy(native), None)
@@ -238,6 +246,8 @@ class _Adopted(Tool):
             author = self._timeout_function
             text = str(late) if author is None else await _maybe(author(about, late))
             raise ToolTimeoutError(text) from late
+        if value is None and self._is_agent:
+            raise ToolError("The agent waits for a person, and cannot go on as an adopted tool.")
         return _result(value)
 
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:

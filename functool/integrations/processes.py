@@ -35,7 +35,7 @@ from multiprocessing.context import BaseContext
 from types import MethodType
 from typing import Any, Self
 
-from functool import Context, FunctionTool, ToolError
+from functool import Context, DefinitionError, FunctionTool, ToolError
 from functool.executors import in_thread
 from functool.layers.journal_errors import Interrupted
 
@@ -63,12 +63,18 @@ class ProcessExecutor:
         max_workers: How many bodies run at the same time. By default the number of processors.
         context: The multiprocessing context that starts the workers. By default `"spawn"`, which is
             safe in a program with threads.
+
+    Raises:
+        DefinitionError: `max_workers` is not a positive int.
     """
 
     def __init__(
         self, max_workers: int | None = None, *, context: BaseContext | None = None
     ) -> None:
-        self._max_workers = max_workers or os.cpu_count() or 1
+        workers: Any = (os.cpu_count() or 1) if max_workers is None else max_workers
+        if type(workers) is not int or workers < 1:
+            raise DefinitionError(f"max_workers must be a positive int or None, not {workers!r}")
+        self._max_workers = workers
         self._context = context or multiprocessing.get_context("spawn")
         self._lock = threading.Lock()
         self._pool: Any = None

@@ -72,7 +72,7 @@ try:
     from pydantic_ai.models.test import TestModel
     from pydantic_ai.usage import RunUsage
 
-    from functool.integrations.pydantic_ai_agreed import as_agreed, with_agreements
+    from functool.integrations.pydantic_ai_agreed import as_agreed, as_edited, with_agreements
     from functool.integrations.pydantic_ai_runner import runner
 except ImportError as _error:
     raise missing("pydantic-ai", "pydantic-ai") from _error
@@ -253,6 +253,7 @@ async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> 
     agreements: list[Agreement] = []
     if run.tool_call_approved:
         call, agreements = as_agreed(tool, call, run)
+        call = await as_edited(tool, call, context, agreements)
         context = relayed(tool, call, context, agreements)
     # An agent inside of the tool may share this context, and its model may choose the same id.
     around = shared.calls.get(call.id)

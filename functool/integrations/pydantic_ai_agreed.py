@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from functool import ApprovalRequest, ArgumentError, Tool, ToolCall
+from functool import ApprovalRequest, ArgumentError, Context, Tool, ToolCall
 from functool.approval import same_json
-from functool.integrations._agents import Agreement, arguments_led_to, missing
+from functool.integrations._agents import Agreement, arguments_led_to, asker, missing
 
 try:
     from pydantic_ai import RunContext
@@ -27,19 +27,40 @@ def as_agreed(tool: Tool, call: ToolCall, run: RunContext[Any]) -> tuple[ToolCal
     return call, [*agreements, (shown, edited)]
 
 
+async def as_edited(
+    tool: Tool, call: ToolCall, context: Context[Any], agreements: list[Agreement]
+) -> ToolCall:
+    """Return the call that has to run: with a person's edit, unless a guardrail puts it in.
+
+    A guardrail does so only if it asks about the call as the model made it. pydantic-ai may have
+    asked for a reason of its own, such as `toolset.approval_required()`.
+    """
+    edits = [arguments for _, arguments in _own(tool, call, agreements) if arguments is not None]
+    asked = not edits or await asker(tool)(call.arguments, call.id, context)
+    return call if asked else replace(call, arguments=tool.sent_form(edits[-1]))
+
+
 def with_agreements(tool: Tool, call: ToolCall, agreements: list[Agreement]) -> dict[str, Any]:
     """Return the metadata that holds these agreements: the host passes it back with the next.
 
     It holds those about the call itself only. The body may begin again, and what it did once with
     an agreement to a call inside of it may not be done twice.
     """
-    own = arguments_led_to(tool, call)
     held = [
         {"request": shown and shown.to_json(), "arguments": edited}
+        for shown, edited in _own(tool, call, agreements)
+    ]
+    return {_AGREED: held[-_HELD:]} if held else {}
+
+
+def _own(tool: Tool, call: ToolCall, agreements: list[Agreement]) -> list[Agreement]:
+    """Return the agreements about the call itself, without those about calls inside of it."""
+    own = arguments_led_to(tool, call)
+    return [
+        (shown, edited)
         for shown, edited in agreements
         if shown is None or (shown.call_id == call.id and shown.tool in own)
     ]
-    return {_AGREED: held[-_HELD:]} if held else {}
 
 
 def _earlier(run: RunContext[Any]) -> list[Agreement]:
@@ -75,13 +96,21 @@ def _as_asked(
         return call, None
     sent = made.args_as_dict()
     try:
-        asked, given = tool.bind(sent).arguments, tool.bind(call.arguments).arguments
+        asked, given = tool.bind(sent).arguments, _bound(tool, call.arguments)
     except ArgumentError:  # The tool will refuse the call.
         return call, None
     seen = [asked] if shown is None else [asked, shown.arguments]
     if any(same_json(given, one) for one in seen):
         return call, None
     return replace(call, arguments=sent), given
+
+
+def _bound(tool: Tool, arguments: Any) -> dict[str, Any]:
+    """Return canonical arguments. A person may write aliases, or the names that were shown."""
+    try:
+        return tool.bind(arguments).arguments
+    except ArgumentError:
+        return tool.bind(tool.sent_form(arguments)).arguments
 
 
 def _shown(run: RunContext[Any]) -> ApprovalRequest | None:

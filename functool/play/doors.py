@@ -86,7 +86,8 @@ class Door:
         if len(hosts) != 1 or not (self._is_open or hosts[0] in self._hosts):
             return False
         if origins:
-            return origins == [f"http://{hosts[0]}"]
+            # A proxy in front may add TLS. The page's own address begins with https then.
+            return origins in ([f"http://{hosts[0]}"], [f"https://{hosts[0]}"])
         if scope["method"] not in ("GET", "HEAD"):
             return False  # Every browser sends the origin with these.
         # From another page, only a link that a person follows may lead here.

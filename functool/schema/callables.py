@@ -128,7 +128,8 @@ def in_class_body(func: Any, frame: FrameType | None) -> bool:
     """
     owner = getattr(func, "__qualname__", "").rpartition(".")[0]
     while owner and not owner.endswith("<locals>") and frame is not None:
-        if frame.f_code.co_qualname == owner:
+        # A comprehension has a frame too. It is a function's, and a class body's is not.
+        if frame.f_code.co_qualname == owner and not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
             # An outer `@staticmethod` cannot be seen from here. Then the first parameter is an
             # argument, which usually has an annotation.
             arg = next(iter(inspect.signature(func).parameters.values()), None)

@@ -125,22 +125,30 @@ def read_parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
 
 def read_annotation(found: Parameter, annotation: Any) -> Parameter:
     """Fill in a parameter from its annotation: type, description, alias and default."""
+    found.description = text_of(annotation)
     if get_origin(annotation) is Annotated:
-        found.description = text_of(annotation)
         kind, *extras = get_args(annotation)
         for place, extra in enumerate(extras):
             if isinstance(extra, FieldInfo):
                 _read_field(found, extra)
                 extras[place] = _type_part(extra)
         annotation = Annotated[(kind, *extras)]
+    if isinstance(found.default, Inject):  # It would not be injected, and a model could set it.
+        wrong = "Inject belongs in the annotation: Annotated[T, Inject(...)]"
+        raise DefinitionError(f"parameter {found.name!r}: {wrong}")
     found.core = core_of(annotation, found.name)
     return found
 
 
 def text_of(annotation: Any) -> str:
     """Return the text in an annotation, which may be a str or a `Doc`; "" without one."""
-    text = ""
-    for extra in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
+    annotation = getattr(annotation, "__value__", annotation)  # Of a type alias.
+    if get_origin(annotation) is not Annotated:
+        return ""
+    kind, *extras = get_args(annotation)
+    described = any(isinstance(extra, FieldInfo) and extra.description for extra in extras)
+    text = "" if described else text_of(kind)
+    for extra in extras:
         if isinstance(extra, str):
             text = extra
         elif isinstance(extra, Doc):
@@ -155,6 +163,9 @@ def _read_field(found: Parameter, info: FieldInfo) -> None:
     if found.default is EMPTY and not info.is_required():
         found.default, found.required, found.by_field = info.default, False, True
         found.factory = cast(Any, info.default_factory)
+        if info.default_factory_takes_validated_data:
+            wrong = "its default factory takes other arguments: compute such a value in the body"
+            raise DefinitionError(f"parameter {found.name!r}: {wrong}")
 
 
 def _type_part(info: FieldInfo) -> FieldInfo:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -108,7 +108,10 @@ def describe(
     named = list(signature.parameters.values())[1 if method else 0 :]
     parameters = [parameter for parameter in named if parameter.name not in parts.fixed]
     for parameter in parameters:
-        _add(parts, parameter, hint)
+        try:
+            _add(parts, parameter, hint)
+        except NameError as error:  # A `type` alias is evaluated when its value is asked for.
+            raise Unresolved(f"parameter {parameter.name!r}: {error}") from error
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
     last = max((i for i, p in enumerate(parameters) if p.kind in by_place), default=-1)
     parts.positional = parameters[: last + 1]
@@ -166,9 +169,8 @@ def _add_unpacked(parts: FunctionSchema, rest: str, kind: Any, hint: Hints) -> N
 def returned_schema(annotation: Any) -> dict[str, Any] | None:
     """Return the JSON Schema of a return annotation, or None if it has none. Never raise."""
     origin = get_origin(annotation) or annotation
-    members = [origin, *get_args(annotation)]
     shown = (ToolResult, *CONTENT_TYPES)
-    if any(isinstance(m, type) and issubclass(m, shown) for m in members):
+    if any(isinstance(each, type) and issubclass(each, shown) for each in _within(annotation)):
         return None
     if annotation in (EMPTY, None, type(None), Any) or origin in _ITERATORS:
         return None
@@ -176,6 +178,12 @@ def returned_schema(annotation: Any) -> dict[str, Any] | None:
         return deepcopy(_output_schema(annotation))
     except Exception:
         return None
+
+
+def _within(annotation: Any) -> Iterator[Any]:
+    yield get_origin(annotation) or annotation
+    for each in get_args(annotation):
+        yield from _within(each)
 
 
 @cached

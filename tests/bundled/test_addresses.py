@@ -119,12 +119,19 @@ def test_host_patterns_open_names_and_only_addresses_open_addresses(pattern, hos
 
 
 @pytest.mark.parametrize(
-    "entry", ["https://example.com", "example.com/path", "a b", "", "bücher.example", "user@host"]
+    "entry",
+    ["https://example.com", "example.com/path", "a b", "", "bücher.example", "user@host", 5],
 )
 def test_what_is_no_host_pattern_is_refused_at_definition(entry):
     """An entry that could never match is the author's mistake."""
     with pytest.raises(DefinitionError, match="not a host pattern"):
         Reach([entry])
+
+
+def test_networks_of_the_standard_library_are_entries():
+    """A host may have its networks as objects already."""
+    reach = Reach([IPv4Network("10.0.0.0/8")])
+    assert judged(reach, "10.1.2.3") and not judged(reach, "11.1.2.3")
 
 
 def addresses(reach, host, found):

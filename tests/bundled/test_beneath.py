@@ -360,6 +360,8 @@ def test_roots_have_to_be_directories(root, name):
     """A root that is no directory is an error at construction, and so is none at all."""
     with pytest.raises(DefinitionError, match="cannot be opened as a directory"):
         Boundary([f"{root.parent}/{name}"])
+    with pytest.raises(DefinitionError, match="'None' cannot be opened as a directory"):
+        Boundary([None])
     with pytest.raises(DefinitionError, match="no directory"):
         Boundary([])
 

@@ -492,6 +492,11 @@ def test_html_becomes_markdown(server):
     ("kind", "body", "text"),
     [
         ("text/plain; charset=latin-1", "Zürich".encode("latin-1"), "Zürich"),
+        ("text/html; charset=iso-8859-1", "„5 €“ …".encode("cp1252"), "„5 €“ …"),
+        ("text/plain; charset=us-ascii", "it’s".encode("cp1252"), "it’s"),
+        ("text/plain; charset=gb2312", "朱镕基".encode("gbk"), "朱镕基"),
+        ("text/plain; charset=Shift_JIS", "①".encode("cp932"), "①"),
+        ("text/plain; charset=euc-kr", "똠방각하".encode("cp949"), "똠방각하"),
         ("text/plain", "Zürich".encode(), "Zürich"),
         ("text/plain", "Zürich".encode("cp1252"), "Zürich"),
         ("text/plain; charset=punycode", "Zürich".encode(), "Zürich"),
@@ -510,7 +515,7 @@ def test_text_is_decoded_as_it_says(server, kind, body, text):
     assert fetch(server.url).value == text
 
 
-PIECEWISE = ["cp1252", "cp1255", "shift_jis", "gb18030", "iso2022_jp", "hz", "utf_8", "utf_16"]
+PIECEWISE = ["cp1252", "cp1255", "cp932", "gb18030", "iso2022_jp", "hz", "utf_8", "utf_16"]
 
 
 @pytest.mark.parametrize("encoding", PIECEWISE)

@@ -142,6 +142,20 @@ def test_failures_have_the_names_of_the_contract(root):
     assert not (root / "new.txt").exists()
 
 
+@pytest.mark.parametrize("limit", [1_048_576, 3_000_000])
+def test_a_large_limit_holds_for_writes_and_edits(root, limit):
+    """Text of `max_bytes` is written and edited, also where the arguments of a call are limited to less by default."""
+    tools = file_tools([root], max_bytes=limit)
+    text = "é\n" * (limit // 3)
+
+    assert call(tools, "write_file", path="a", content=text).success
+    assert call(tools, "write_file", path="b", content="text").success
+    assert call(tools, "edit_file", path="b", old="text", new=text).success
+    assert (root / "a").read_text() == (root / "b").read_text() == text
+    too_long = call(tools, "write_file", path="a", content="x" * (limit + 1))
+    assert outcome(too_long) == "FileTooLarge"
+
+
 def test_the_limit_is_exact(root):
     """A file of exactly `max_bytes` is read and written, and an edit may not grow one beyond."""
     tools = file_tools([root], max_bytes=10)

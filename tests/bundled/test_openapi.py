@@ -994,7 +994,7 @@ def test_a_path_of_the_document_stays_beneath_base_url(server, path):
         for _ in range(3):
             lenient = unquote(lenient).replace("\\", "/")
         assert posixpath.normpath(lenient).startswith("/v1/")
-        assert seen.path.startswith("/v1/") and "?" not in seen.path
+        assert seen.path.startswith("/v1/")
 
 
 def test_a_header_that_cannot_be_sent_is_an_operation_that_cannot_be_a_tool():
@@ -1161,6 +1161,38 @@ def test_what_the_client_sends_of_its_own_is_left_to_it(server):
     assert (seen["user-agent"], seen["accept"], seen["x-own"]) == ("mine", "text/plain", "1")
     assert (seen["cookie"], seen["accept-encoding"]) == ("c=1", "gzip")
     assert server.seen[0].path == "/x?v=1"
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        ({}, "/x?v=1&w=a%20b&key=s3cret"),
+        ({"q": "a&b"}, "/x?v=1&w=a%20b&q=a%26b&key=s3cret"),
+        ({"q": "ü", "v": "2"}, "/x?v=1&w=a%20b&q=%C3%BC&key=s3cret"),
+    ],
+)
+def test_the_parameters_of_the_client_replace_no_argument(server, library, arguments, path):
+    """A client with `params` of its own sends them beside the arguments and the credentials; plainly it drops the query."""
+    server.reply("/x", "ok")
+    parameters = [{"name": name, "in": "query", "schema": {}} for name in ("q", "v")]
+    schemes = {"k": {"type": "apiKey", "in": "query", "name": "key"}}
+    spec = document(
+        get(parameters=parameters, security=[{"k": []}]), components={"securitySchemes": schemes}
+    )
+
+    def client():
+        return library.AsyncClient(params={"v": "1", "w": "a b"})
+
+    call_through(client(), spec, "x", arguments, base_url=server.url, auth="s3cret")
+    assert server.seen[0].path.replace("+", "%20") == path
+
+    async def plainly():
+        async with client() as plain:
+            await plain.get(f"{server.url}/x?q=1")
+
+    asyncio.run(plainly())
+    assert "q=1" not in server.seen[1].path
 
 
 def test_a_client_that_is_not_async_is_refused():

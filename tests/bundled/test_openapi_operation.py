@@ -245,3 +245,33 @@ def test_a_reference_of_megabytes_points_to_nothing():
     with pytest.raises(DefinitionError, match=r"x \(GET /x\): .* more than 10,000 characters"):
         tools_of(spec)
     assert list(pin(spec)) == ["y"]
+
+
+OBJECT, LIST = {"type": "object"}, {"type": "array"}
+
+
+def answer(schema, kind="application/json"):
+    return {"content": {kind: {"schema": schema}}}
+
+
+@pytest.mark.parametrize(
+    ("responses", "output"),
+    [
+        ({"200": answer(OBJECT)}, OBJECT),
+        ({"200": answer(OBJECT), "404": answer(LIST), "default": answer(LIST)}, OBJECT),
+        ({"200": answer(OBJECT), "201": answer(OBJECT)}, OBJECT),
+        ({"200": answer(OBJECT), "2XX": answer(LIST)}, {"anyOf": [OBJECT, LIST]}),
+        ({"201": answer(OBJECT), "204": {}}, {"anyOf": [OBJECT, {"type": "null"}]}),
+        ({"200": answer({})}, {}),
+        ({"204": {}}, None),
+        ({}, None),
+        ({"200": answer(OBJECT), "202": answer({}, "text/plain")}, None),
+        ({"200": answer(OBJECT), "202": {"$ref": "#/nowhere"}}, None),
+        ({"200": answer(5)}, None),
+    ],
+)
+def test_the_output_is_that_of_every_success(responses, output):
+    """A server of MCP refuses an answer that does not fit, so a described success must fit, also one without content."""
+    tools = tools_of(document(get(responses=responses)))
+
+    assert tools["x"].schema.output == output

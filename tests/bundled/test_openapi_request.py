@@ -73,8 +73,11 @@ def test_path_styles(style, explode, value, expected):
         (
             {"style": "deepObject"},
             {"a": {"b": [1, 2]}},
-            "color%5Ba%5D%5Bb%5D=1&color%5Ba%5D%5Bb%5D=2",
+            "color%5Ba%5D%5Bb%5D%5B0%5D=1&color%5Ba%5D%5Bb%5D%5B1%5D=2",
         ),
+        ({"style": "deepObject"}, LIST, "color%5B0%5D=blue&color%5B1%5D=black"),
+        ({"style": "deepObject"}, [OBJECT], "color%5B0%5D%5BR%5D=100&color%5B0%5D%5BG%5D=200"),
+        ({"style": "deepObject"}, [], ""),
         ({"content": {"application/json": {}}}, {"a": [1]}, "color=%7B%22a%22%3A%5B1%5D%7D"),
         ({"allowReserved": True}, "a/b?c&d=e#f", "color=a/b?c%26d%3De%23f"),
         ({}, "a&admin=1", "color=a%26admin%3D1"),
@@ -228,14 +231,33 @@ def test_bodies(media_type, value, content, kind):
     assert body_of(media_type, value) == (content, kind)
 
 
+PATCH = "application/{}patch+json"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "chosen"),
+    [
+        (["application/hal+json", "*/*", "application/json"], "application/json"),
+        ([PATCH.format("json-"), PATCH.format("merge-"), "text/plain"], PATCH.format("merge-")),
+        ([PATCH.format("json-"), "multipart/form-data"], PATCH.format("json-")),
+        (["text/plain", "multipart/form-data"], "multipart/form-data"),
+    ],
+)
+def test_the_kind_of_a_body_that_is_sent(kinds, chosen):
+    """Plain JSON is best, and of several patches one that is an object, as documents describe it."""
+    assert operation(body={kind: {} for kind in kinds}).body.media_type == chosen
+
+
 def test_forms():
     """Form fields are encoded, in the styles that the document asks for."""
     encoding = {
         "d": {"style": "deepObject", "explode": True},
+        "e": {"style": "deepObject", "explode": True},
         "l": {"style": "form", "explode": False},
     }
     value = {
         "a": "x&b=1",
+        "e": [{"k": 1}],
         "list": [1, 2],
         "l": ["a", "b"],
         "d": {"k": "v"},
@@ -247,7 +269,10 @@ def test_forms():
         "application/x-www-form-urlencoded", value, {"type": "object"}, encoding=encoding
     )
 
-    assert content == b"a=x%26b%3D1&list=1&list=2&l=a,b&d%5Bk%5D=v&o=%7B%22k%22%3A1%7D&t=true"
+    assert (
+        content
+        == b"a=x%26b%3D1&e%5B0%5D%5Bk%5D=1&list=1&list=2&l=a,b&d%5Bk%5D=v&o=%7B%22k%22%3A1%7D&t=true"
+    )
     assert kind == "application/x-www-form-urlencoded"
 
 
@@ -287,6 +312,71 @@ def test_multipart():
     payloads = [part.get_payload(decode=True) for part in parts]
     assert payloads == [b"1\r\n--boundary", b"\0\1\2", b"one", b"two", b'{"k":[1]}']
     assert json.loads(payloads[-1]) == {"k": [1]}
+
+
+BINARY = [{"type": "string", "format": "binary"}, {"contentMediaType": "image/png"}]
+
+
+@pytest.mark.parametrize("binary", BINARY)
+@pytest.mark.parametrize(
+    ("wrap", "is_file"),
+    [
+        (lambda binary: {"properties": {"f": {"anyOf": [binary, {"type": "null"}]}}}, True),
+        (lambda binary: {"properties": {"f": {"oneOf": [binary, {"items": binary}]}}}, True),
+        (
+            lambda binary: {
+                "properties": {"f": {"anyOf": [{"type": ["array", "null"], "items": binary}]}}
+            },
+            True,
+        ),
+        (lambda binary: {"allOf": [{"properties": {"f": binary}}, {"properties": {}}]}, True),
+        (
+            lambda binary: {"properties": {"f": {"anyOf": [binary, {"type": "string"}]}}},
+            False,
+        ),
+        (lambda binary: {"properties": {"f": {"anyOf": [{"$ref": "x.json"}]}}}, False),
+        (lambda binary: {"properties": {"f": {"anyOf": [{"anyOf": [5]}, None]}}}, False),
+    ],
+)
+def test_optional_and_combined_files(wrap, binary, is_file):
+    """A file stays a file where it may be null or a list, or where the body combines schemas; a field of any text does not."""
+    text = "data:image/png;base64,AAEC"
+    content, _ = body_of("multipart/form-data", {"f": text}, wrap(binary))
+
+    assert (b'filename="f"' in content, b"\0\1\2" in content) == (is_file, is_file)
+    assert (text.encode() in content) != is_file
+
+
+def test_files_that_combine_without_end_are_looked_at_within_a_limit():
+    """A schema that combines itself, or a million others, takes no time."""
+    many = {"$ref": "#/components/schemas/many"}
+    body = {"multipart/form-data": {"schema": {"properties": {"f": many, "g": many}}}}
+    spec = {
+        "openapi": "3.1.0",
+        "paths": {"/x": {"post": {"requestBody": {"content": body}}}},
+        "components": {"schemas": {"many": {"anyOf": [many] * 5_000}}},
+    }
+    [listed] = operations(read(spec))
+
+    assert listed.read().body.files == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments", "expected"),
+    [
+        ("/x?beta=true", {}, ("/x", "beta=true")),
+        ("/x?a=b c&d=%20/", {"color": "q"}, ("/x", "a=b%20c&d=%20/&color=q")),
+        ("/x/{id}?beta", {"id": "a/b?c"}, ("/x/a%2Fb%3Fc", "beta")),
+        ("/x?id={id}", {"id": "a&b=c#d"}, ("/x", "id=a%26b%3Dc%23d")),
+        ("/x#Action=Get", {}, ("/x", "")),
+        ("/x?v=1#Action=Get", {}, ("/x", "v=1")),
+    ],
+)
+def test_a_path_may_have_a_fixed_query_and_a_fragment(path, arguments, expected):
+    """Real documents tell operations of one path apart by these; the query is sent as such, the fragment is not."""
+    prepared = prepare(operation(path, [parameter("query")]), arguments)
+
+    assert (prepared.path, prepared.query) == expected
 
 
 def test_broken_base64_is_an_error():

@@ -138,6 +138,77 @@ def test_properties_that_are_not_sent_are_left_out():
     assert converted(schema, unsent="writeOnly")["required"] == ["id", "name"]
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_what_a_property_refers_to_may_say_that_it_is_not_sent(version):
+    """A read-only schema that properties share is left out of requests, and what leads nowhere stays."""
+    shared = {"Id": {"$ref": "#/components/schemas/Key"}, "Key": {"readOnly": True}}
+    schema = {
+        "properties": {"id": {"$ref": "#/components/schemas/Id"}, "other": {"$ref": "x.json"}},
+        "required": ["id", "other"],
+    }
+
+    assert converted(schema, version=version, **shared) == {
+        "properties": {"other": {}},
+        "required": ["other"],
+    }
+    assert "id" in converted(schema, version=version, unsent="writeOnly", **shared)["properties"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "kept"),
+    [
+        ({"patternProperties": {"^x-": {}}, "additionalProperties": False}, set()),
+        ({"contains": {"type": "integer"}, "minContains": 0}, set()),
+        ({"contains": {"type": "integer"}}, {"contains"}),
+        ({"not": {"pattern": "^(?!a)"}}, set()),
+        ({"not": {"$ref": "x.json"}}, set()),
+        ({"not": {"required": ["a"]}}, {"not"}),
+        ({"not": {}}, {"not"}),
+        ({"not": 5}, set()),
+        ({"additionalProperties": False}, {"additionalProperties"}),
+    ],
+)
+def test_what_is_left_to_the_server_makes_nothing_stricter(schema, kept):
+    """A keyword that another one loosens or inverts goes with it: the document allows what it would refuse."""
+    assert set(converted(schema, version="3.1.0")) == kept
+
+
+CLOSED = {"type": "object", "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    "derived",
+    [
+        {"allOf": [{"$ref": "#/components/schemas/Base"}, {**CLOSED, "properties": {"b": {}}}]},
+        {"allOf": [{"$ref": "#/components/schemas/Alias"}], **CLOSED, "properties": {"b": {}}},
+        {"allOf": [{"$ref": "#/components/schemas/Middle"}, {"properties": {"b": {}}}]},
+    ],
+)
+def test_parts_that_close_each_other_out_are_opened(derived):
+    """What one part of `allOf` declares, another does not refuse; plainly no value fits."""
+    schemas = {
+        "Base": {**CLOSED, "properties": {"a": {"type": "string"}}},
+        "Alias": {"$ref": "#/components/schemas/Base"},
+        "Middle": {"allOf": [{"$ref": "#/components/schemas/Base"}, CLOSED]},
+        "Derived": derived,
+    }
+    check = Draft202012Validator(converted({"$ref": "#/components/schemas/Derived"}, **schemas))
+
+    assert check.is_valid({"a": "x", "b": 1})
+    assert not check.is_valid({"a": 1, "b": 1})
+
+
+def test_a_schema_that_is_opened_for_one_stays_closed_for_others():
+    """The same schema has two definitions, where it is needed in two ways, and one where it is open anyway."""
+    base = {"$ref": "#/components/schemas/Base"}
+    schema = {"properties": {"alone": base, "part": {"allOf": [base, {"properties": {"b": {}}}]}}}
+    made = converted(schema, Base={**CLOSED, "properties": {"a": {}}})
+
+    assert Draft202012Validator(made).is_valid({"part": {"a": 1, "b": 1}, "alone": {"a": 1}})
+    assert not Draft202012Validator(made).is_valid({"alone": {"a": 1, "b": 1}})
+    assert set(converted(schema, Base={"properties": {"a": {}}})["$defs"]) == {"Base"}
+
+
 def test_names_of_definitions_are_plain_and_unique():
     """Two schemas whose names end alike, or hold odd characters, stay two schemas."""
     schema = {

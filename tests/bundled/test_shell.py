@@ -607,13 +607,24 @@ def test_memory_that_looks_like_files(work):
 
 
 @needs_bwrap
-def test_more_to_read(work, outside):
-    """A host may show more of its files, to be read and not to be written."""
-    tool = shell_tool(work, readable=[outside])
+@pytest.mark.parametrize("kind", ["a list", "a text", "a path"])
+def test_more_to_read(work, outside, kind):
+    """A host may show one place more or several, to be read and not to be written."""
+    given = {"a list": [outside], "a text": str(outside), "a path": outside}
+    tool = shell_tool(work, readable=given[kind])
 
     assert run(tool, f"cat {outside}/secret.txt").value == "the secret"
     assert run(tool, f"echo x > {outside}/secret.txt").error.type == "CommandFailed"
     assert (outside / "secret.txt").read_text() == "the secret"
+
+
+def test_places_that_are_no_paths(work):
+    """What is no path is refused as the option that it was given for."""
+    with pytest.raises(DefinitionError, match="shell_tool: workdir='5' cannot be used"):
+        shell_tool(5)
+    if WORKS:
+        with pytest.raises(DefinitionError, match="shell_tool: readable='5' does not exist"):
+            shell_tool(work, readable=[5])
 
 
 def test_the_directory_is_held(work, outside, sandbox):

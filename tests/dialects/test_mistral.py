@@ -1,6 +1,6 @@
 """The dialect of Mistral's chat API."""
 
-from functool import FunctionTool, SchemaTool, ToolCall
+from functool import FunctionTool, ImageContent, SchemaTool, ToolCall, ToolResult
 from functool.dialects import mistral
 from tests.dialects import samples
 from tests.dialects.loopback import server_sent, serving
@@ -71,7 +71,7 @@ def test_calls_come_from_messages_and_conversations():
 
 
 def test_results_hold_text_and_images():
-    """Text alone is one string; images are parts; files and sounds become placeholders."""
+    """Text alone is one string; images are parts; files, sounds and drawings become placeholders."""
     image = {"type": "image_url", "image_url": f"data:image/png;base64,{samples.PNG_TEXT}"}
 
     plain = {"role": "tool", "tool_call_id": "c1", "content": "two titles"}
@@ -82,6 +82,8 @@ def test_results_hold_text_and_images():
     ]
     assert mistral.result(samples.PDF)["content"] == "[application/pdf: 4 bytes]"
     assert mistral.result(samples.SOUND)["content"] == "[audio/wav: 4 bytes]"
+    drawing = ToolResult.of(ImageContent(data=b"<svg/>", media_type="image/svg+xml"))
+    assert mistral.result(drawing)["content"] == "[image/svg+xml: 6 bytes]"
 
 
 def test_the_sdk_and_its_validator_take_every_definition(strict):

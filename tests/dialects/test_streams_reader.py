@@ -233,6 +233,34 @@ def test_an_error_of_the_provider_ends_the_stream():
     assert ended.reason == "failed: throttlingException: slow down"
 
 
+def test_an_error_that_comes_as_two_events_is_one():
+    """OpenAI may say in `response.failed`, in other words, what an `error` has said; what ran is told all the same."""
+    ran: list[str] = []
+
+    @FunctionTool(settings=ToolSettings(read_only=True))
+    async def peek(text: str) -> str:
+        """Peek."""
+        ran.append(text)
+        return text
+
+    item = {"type": "function_call", "id": "f1", "call_id": "c1", "name": "peek"}
+    whole = {**item, "arguments": '{"text": "a"}', "status": "completed"}
+    events = [
+        {"type": "response.output_item.done", "output_index": 0, "item": whole},
+        {"type": "error", "error": {"message": "overloaded"}},
+        {"type": "response.failed", "response": {"id": "r", "error": {"message": "too busy"}}},
+    ]
+
+    async def chunks():
+        for event in events:
+            yield event
+            await asyncio.sleep(0.01)
+
+    with pytest.raises(StreamBroken, match="overloaded") as broken:
+        asyncio.run(openai.StreamReader([peek]).run(None, chunks()))
+    assert ([result.text for result in broken.value.results], ran) == (["a"], ["a"])
+
+
 def test_a_response_without_its_other_items_holds_the_same_calls():
     """Some servers leave reasoning out of the whole response, so its calls have other places; none runs twice."""
     events = streaming.responses()
@@ -295,6 +323,21 @@ def test_results_of_azures_content_filter_are_passed_over():
         reader.feed(one)
 
     assert [call.name for call in reader.calls()] == ["ping"]
+
+
+@pytest.mark.parametrize("lacking", [{"delta": None}, {}])
+def test_chunks_that_lack_a_part_are_read(lacking):
+    """Servers send `"delta": null` with the reason, and leave the choices out of the chunk with the usage."""
+    kind = {"id": "k1", "object": "chat.completion.chunk"}
+    reader = openai_chat.StreamReader()
+    reader.feed(chunk(begin(0, "ping", "{}")))
+    usage = {**kind, "usage": {}}
+    last = {**kind, "choices": [{"index": 0, "finish_reason": "tool_calls", **lacking}]}
+    said = [reader.feed(one) for one in (usage, last, {**usage, "choices": None})]
+
+    assert said == [[], [StreamEnded("tool_calls")], []]
+    with pytest.raises(TypeError, match="expected a ChatCompletionChunk"):
+        reader.feed({"object": "chat.completion", "choices": None})
 
 
 def test_a_whole_call_that_is_repeated_runs_once():
@@ -423,6 +466,16 @@ def test_a_path_that_cannot_be_read_is_an_error(path):
 
     with pytest.raises(ValueError, match="JSON Path"):
         gemini.StreamReader().feed(pieces_of((path, TEXT)))
+
+
+def test_a_call_whose_last_piece_is_missing_is_refused():
+    """What it lost may be an argument with a default, so it does not run, whatever reason ends the turn."""
+    piece = {"partialArgs": [{"jsonPath": "$.query", "stringValue": "cats"}], "willContinue": True}
+    parts = [{"functionCall": one} for one in ({"name": "search", "willContinue": True}, piece)]
+    reader = gemini.StreamReader(toolset())
+    said = reader.feed({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]})
+
+    assert [type(event) for event in said] == [CallStarted, CallRefused, StreamEnded]
 
 
 def test_a_text_in_many_pieces_is_joined_once():

@@ -221,6 +221,28 @@ def test_when_says_which_calls_need_approval():
     assert call(tool, {"amount": 5}, Context("guest")).is_error
 
 
+@pytest.mark.parametrize(
+    ("decide", "runs"),
+    [
+        (lambda context, request: context.deny(request, "no"), []),
+        (lambda context, request: context.approve(request, arguments={"amount": 3}), [(3, "bob")]),
+        (lambda context, request: context.approve(request), [(50, "bob")]),
+    ],
+)
+def test_a_decision_counts_after_the_condition_has_changed(decide, runs):
+    """What a person decided holds for the call, also if nobody would be asked about it by then."""
+    most = [10]
+    tool, ran = guarded(lambda call, context: call.arguments["amount"] > most[0])
+    context = Context()
+    decide(context, asked(tool, {"amount": 50}, context))
+    most[0] = 100
+    call(tool, {"amount": 50}, context)
+
+    assert ran == runs
+    call(tool, {"amount": 50}, context)  # The decision was for one call.
+    assert ran == [*runs, (50, "bob")]
+
+
 def test_a_condition_without_an_answer_asks_a_person():
     """A `when` that forgets its `return` asks a person. Other empty values let the call through, as False does."""
 
@@ -1113,7 +1135,9 @@ def test_a_context_says_which_decisions_wait(monkeypatch):
     context = Context()
     request = asked(tool, {"amount": 5}, context)
     seen = [context.has_decision(request)]
+    assert not context.has_decision()
     context.approve(request, expires_in=5)
+    assert context.has_decision()
     seen.append(context.has_decision(request))
     clock[0] += 6
     seen.append(context.has_decision(request))

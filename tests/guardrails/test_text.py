@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import weakref
+from collections import deque
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -444,6 +445,11 @@ class Line(NamedTuple):
     number: int
 
 
+@dataclasses.dataclass
+class Reply:
+    body: bytes
+
+
 class Person(BaseModel):
     name: str
     accounts: list[Account]
@@ -476,6 +482,10 @@ SHAPES = [
     ([bytearray(b"sk-1")], [b"[redacted]"]),
     (bytearray(b"no"), None),
     (b"\xff sk-1", None),
+    (Reply(b"a sk-1"), {"body": "YSBbcmVkYWN0ZWRd"}),  # The base64 of "a [redacted]".
+    (deque([[b"sk-1", 1]]), [["W3JlZGFjdGVkXQ==", 1]]),
+    (Reply(b"no"), None),
+    (Reply(b"\xff sk-1"), None),
 ]
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("langgraph", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.tools import InjectedToolCallId, StructuredTool, ToolException
@@ -292,6 +292,21 @@ def test_without_a_graph_a_pending_approval_is_the_failure() -> None:
     assert paid == []
 
     assert (message.status, message.artifact.error.type) == ("error", "ApprovalRequired")
+
+
+def test_a_middleware_that_tries_again_makes_an_answer_of_a_tripwire() -> None:
+    """`ToolRetryMiddleware` catches a tripwire like any exception, unless its `retry_on` leaves it out."""
+
+    def final(**options: Any) -> Any:
+        model = bridge.agent([], [("c1", "stopped", {})], "done").scripted
+        retrying = ToolRetryMiddleware(max_retries=1, initial_delay=0, **options)
+        tools = [langchain.export(stopped)]
+        agent = create_agent(model, tools=tools, middleware=[retrying])
+        return asyncio.run(agent.ainvoke(GO))["messages"][-1].text
+
+    assert final() == "done"
+    with pytest.raises(Tripwire, match="Stop everything"):
+        final(retry_on=lambda error: not isinstance(error, Tripwire))
 
 
 def test_a_tool_node_that_handles_every_exception_makes_an_answer_of_a_tripwire() -> None:

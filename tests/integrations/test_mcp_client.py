@@ -33,6 +33,7 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
+from functool.dialects import openai
 from functool.integrations import mcp, mcp_client
 from functool.schema_tool import SchemaOptions
 from tests.integrations.mcp_ends import (
@@ -570,6 +571,49 @@ def test_an_unusable_definition_harms_no_other(bad):
     assert call(server, "echo").success
 
 
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        ("type", "String"),
+        ("type", ["string", "any"]),
+        ("required", True),
+        ("required", [1]),
+        ("properties", {"a": 5}),
+        ("anyOf", [5]),
+        ("items", 7),
+        ("minimum", "5"),
+        ("minLength", "5"),
+        ("pattern", 5),
+        ("description", ["a"]),
+        ("$ref", 5),
+        ("enum", {"a": 1}),
+    ],
+)
+def test_what_is_no_json_schema_reaches_no_provider(keyword, value):
+    """A provider would refuse all tools with this one, so the tool is refused, and says why."""
+    schema = {"type": "object", "properties": {"x": {keyword: value}}}
+    tools = listed(serving(lambda: [tool("bad", schema=schema), tool()]))
+    result = asyncio.run(tools["bad"].invoke(ToolCall(name="bad", arguments={"x": 1})))
+    [bad, _] = openai.definitions(tools.values())
+
+    assert "definition cannot be used" in result.text
+    assert bad["parameters"]["properties"] == {}
+
+
+def test_a_keyword_without_a_value():
+    """Some servers write an empty list as null, in a schema of arguments or of an answer."""
+    schema = {
+        "type": "object",
+        "properties": {"x": {"type": "string", "enum": None}},
+        "required": None,
+    }
+    sent = answer(structured_content={"x": "1"})
+    server = serving(lambda: [tool("a", schema=schema, output_schema=schema)], lambda params: sent)
+
+    assert listed(server)["a"].schema.plain["properties"] == {"x": {"type": "string"}}
+    assert call(server, "a", {"x": "1"}).value == {"x": "1"}
+
+
 @pytest.mark.parametrize("options", [{"timeout": 0}, {"guardrails": []}])
 def test_options_that_no_tool_takes(options):
     """A mistake of the author's is raised, and not taken for one of the server's definitions."""
@@ -833,10 +877,19 @@ def test_a_listing_without_an_end():
     """A server whose list of tools never ends is refused."""
 
     async def list_tools(context, params):
-        return types.ListToolsResult(tools=[], next_cursor="more")
+        return types.ListToolsResult(tools=[], next_cursor=f"{params.cursor or ''}+")
 
     with pytest.raises(ConnectionError, match="does not end"):
         listed(Server("endless", on_list_tools=list_tools))
+
+
+def test_a_cursor_that_comes_again_ends_the_listing():
+    """The tools of a server that ends its list with an empty cursor can be used."""
+
+    async def list_tools(context, params):
+        return types.ListToolsResult(tools=[tool("a")], next_cursor="")
+
+    assert list(listed(Server("again", on_list_tools=list_tools))) == ["a"]
 
 
 def test_images_of_a_functool_server():

@@ -172,6 +172,20 @@ def test_always_approve_holds_for_later_calls() -> None:
     assert paid == [1, 2]
 
 
+def test_an_approval_counts_for_a_tool_in_a_namespace() -> None:
+    """The framework keeps a person's answer under the qualified name of such a tool, and the tool finds it."""
+    paid: list[int] = []
+    native = openai_agents.export(odd_tools.paying(paid))
+    [pay] = agents.tool_namespace(name="bank", description="Money.", tools=[native])
+    made = agents.testing.function_call("pay", '{"amount": 5}', call_id="c1", namespace="bank")
+    agent = Agent(name="a", model=ScriptedModel([[made], [assistant_message("done")]]), tools=[pay])
+    paused = run(agent)
+    assert (len(paused.interruptions), paid) == (1, [])
+
+    assert run(agent, approved(paused)).final_output == "done"
+    assert paid == [5]
+
+
 def test_the_readme_names_the_extra_that_excludes_this_one() -> None:
     """The package needs a version of openai that unique-toolkit refuses, and the README says so."""
     needed = [line for line in requires("openai-agents") or () if re.match("openai[<>=]", line)]
@@ -380,6 +394,18 @@ def test_native_guardrails_come_along() -> None:
     assert call(tool, {"word": "secret"}).text == "Not for you."
     with pytest.raises(Tripwire):
         call(tool, {"word": "worse"})
+
+
+def test_an_adopted_agent_that_waits_for_a_person_fails() -> None:
+    """Outside of the framework's loop nobody can answer, so what such an agent says is no empty success."""
+    paid: list[int] = []
+    inner = agent_with(
+        [openai_agents.export(odd_tools.paying(paid))], [("c1", "pay", {"amount": 5})], "done"
+    )
+    result = ask(openai_agents.adopt(inner.as_tool("clerk", "d")))
+
+    assert (result.error.type, paid) == ("ToolError", [])
+    assert result.text == "The agent waits for a person, and cannot go on as an adopted tool."
 
 
 def test_native_switch_comes_along() -> None:

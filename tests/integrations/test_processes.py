@@ -15,7 +15,15 @@ import pytest
 
 pytest.importorskip("pebble", reason="needs tests/requirements/agents.txt")
 
-from functool import Context, FunctionTool, ToolCall, ToolError, Toolset, ToolSettings
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ToolCall,
+    ToolError,
+    Toolset,
+    ToolSettings,
+)
 from functool.executors import abandoned
 from functool.integrations.processes import ProcessExecutor, WorkerDied
 from functool.layers.journal import Journal
@@ -69,6 +77,13 @@ def test_missing_extra_says_what_to_install(monkeypatch):
 
     with pytest.raises(ImportError, match=r"pip install 'functool\[processes\]'"):
         import functool.integrations.processes  # noqa: F401
+
+
+@pytest.mark.parametrize("workers", [0, -1, "2", True])
+def test_a_number_of_workers_that_cannot_be(workers):
+    """It is refused at once: calls waited for ever for a pool of minus one workers."""
+    with pytest.raises(DefinitionError, match="max_workers must be a positive int or None"):
+        ProcessExecutor(max_workers=workers)
 
 
 def test_a_tool_runs_in_another_process():

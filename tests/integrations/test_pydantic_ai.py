@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
 import pydantic_ai
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator, BaseModel, Field
 from pydantic_ai import (
     Agent,
     AudioUrl,
@@ -20,6 +20,7 @@ from pydantic_ai import (
     DeferredToolRequests,
     DeferredToolResults,
     DocumentUrl,
+    FunctionToolset,
     ImageUrl,
     ModelRetry,
     RunContext,
@@ -53,6 +54,7 @@ from functool import (
     Toolset,
     ToolSettings,
 )
+from functool.approval import Grant
 from functool.guardrails import require_approval, truncate
 from functool.integrations import pydantic_ai as bridge
 from functool.integrations import pydantic_ai_runner
@@ -292,6 +294,96 @@ def test_an_edited_call_runs_as_it_was_edited(bound: bool) -> None:
     assert (till.seen, till.paid) == ([7, 3], [3])
 
 
+@pytest.mark.parametrize("edit", [3, 900])
+@pytest.mark.parametrize("needs", ["nothing", "a condition", "a grant"])
+def test_an_edit_runs_where_only_the_framework_asked(needs: str, edit: int) -> None:
+    """What a person makes of a call runs, also if the tool itself would not have asked about the call."""
+    paid: list[int] = []
+    context = Context()
+    asks = {
+        "nothing": [],
+        "a condition": [require_approval(lambda call, _: call.arguments["amount"] > 100)],
+        "a grant": [require_approval()],
+    }
+    tool = paying(paid, input_guardrails=asks[needs])
+    if needs == "a grant":
+        context.grant(Grant.of(tool, {"amount": 7}))
+    asking = FunctionToolset([bridge.export(tool)]).approval_required()
+    outputs = [str, DeferredToolRequests]
+    agent = Agent(scripted(PAY, "done"), toolsets=[asking], output_type=outputs, deps_type=Context)
+    pending = asyncio.run(agent.run("go", deps=context))
+    answers = {"c1": ToolApproved(override_args={"amount": edit})}
+    results = DeferredToolResults(approvals=answers, metadata=pending.output.metadata)
+    history = pending.all_messages()
+    asyncio.run(agent.run(message_history=history, deferred_tool_results=results, deps=context))
+
+    assert paid == [edit]
+    assert len(context.grants()) == (needs == "a grant")  # The grant covers the call as it was.
+
+
+def test_such_an_edit_holds_while_the_call_asks_once_more() -> None:
+    """A person's edit stays when an agent inside of the call asks, and the edit is not sent again."""
+    paid: list[int] = []
+    texts: list[str] = []
+    tool = clerk(paid, texts, asks=False)
+    asking = FunctionToolset([bridge.export(tool)]).approval_required()
+    outputs = [str, DeferredToolRequests]
+    turns = [("c1", "clerk", {"input": "500"})], "done"
+    agent = Agent(scripted(*turns), toolsets=[asking], output_type=outputs)
+    made = asyncio.run(agent.run("go"))
+    for answer in (ToolApproved(override_args={"input": "5"}), True):
+        results = DeferredToolResults(approvals={"c1": answer}, metadata=made.output.metadata)
+        history = made.all_messages()
+        made = asyncio.run(agent.run(message_history=history, deferred_tool_results=results))
+
+    assert (made.output, paid, texts) == ("done", [5], ["5", "5"])
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_an_edit_goes_by_the_names_that_a_model_sends(asks: bool) -> None:
+    """A person writes aliases, as the model does, also where one is the name of another parameter."""
+    moved: list[tuple[str, str]] = []
+
+    @FunctionTool(input_guardrails=[require_approval()] if asks else [])
+    def move(a: Annotated[str, Field(alias="b")], b: Annotated[str, Field(alias="a")]) -> str:
+        """Move."""
+        moved.append((a, b))
+        return "moved"
+
+    asking = FunctionToolset([bridge.export(move)]).approval_required()
+    turns = [("c1", "move", {"a": "x", "b": "y"})], "done"
+    agent = Agent(scripted(*turns), toolsets=[asking], output_type=[str, DeferredToolRequests])
+    pending = asyncio.run(agent.run("go"))
+    answers = {"c1": ToolApproved(override_args={"a": "X", "b": "y"})}
+    results = DeferredToolResults(approvals=answers)
+    history = pending.all_messages()
+    asyncio.run(agent.run(message_history=history, deferred_tool_results=results))
+
+    assert moved == [("y", "X")]
+
+
+@pytest.mark.parametrize("name", ["from", "from_"])
+def test_an_edit_may_go_by_the_names_that_were_shown(name: str) -> None:
+    """The request shows the names of the parameters, and the model's message the aliases: either is an edit."""
+    moved: list[str] = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def move(from_: Annotated[str, Field(alias="from")]) -> str:
+        """Move."""
+        moved.append(from_)
+        return "moved"
+
+    turns = [("c1", "move", {"from": "x"})], "done"
+    agent = agent_of([move], *turns, output_type=[str, DeferredToolRequests])
+    pending = asyncio.run(agent.run("go"))
+    answers = {"c1": ToolApproved(override_args={name: "y"})}
+    results = DeferredToolResults(approvals=answers, metadata=pending.output.metadata)
+    history = pending.all_messages()
+    asyncio.run(agent.run(message_history=history, deferred_tool_results=results))
+
+    assert moved == ["y"]
+
+
 def test_an_edit_that_says_the_same_is_no_edit() -> None:
     """Arguments that a person wrote out as they were, defaults too, are not told as a change."""
     last = Till("done").resume({"amount": 7, "currency": "CHF"})
@@ -307,7 +399,7 @@ def test_an_edit_that_does_not_fit_runs_nothing() -> None:
     assert till.paid == []
 
 
-def clerk(paid: list[int], texts: list[str], *guardrails: Any) -> AgentTool:
+def clerk(paid: list[int], texts: list[str], *guardrails: Any, asks: bool = True) -> AgentTool:
     """An agent that has to be approved, and pays the amount that it reads once that is approved too."""
     inner = Toolset([paying(paid)])
 
@@ -319,7 +411,7 @@ def clerk(paid: list[int], texts: list[str], *guardrails: Any) -> AgentTool:
             raise ApprovalRequired(result.text, request)
         return result.text
 
-    asking = [*guardrails, require_approval()]
+    asking = [*guardrails, *([require_approval()] if asks else ())]
     return AgentTool("clerk", "clerk", "d", runner=runner, input_guardrails=asking)
 
 

@@ -12,7 +12,7 @@ import httpx2
 
 from functool.play.doors import Door
 from tests.command_line import PROGRAM
-from tests.play.conftest import KIT
+from tests.play.conftest import KIT, TOKEN
 
 
 @pytest.fixture
@@ -125,6 +125,25 @@ def test_the_page_s_own_requests(shared, inside):
     assert page.headers["x-content-type-options"] == "nosniff"
     nonces = {inside.get("/").headers["content-security-policy"] for _ in range(3)}
     assert len(nonces) == 3
+
+
+def test_a_proxy_that_adds_tls(playground):
+    """Behind a proxy that adds TLS the page works under the proxy's name, and other origins do not."""
+    env = {"FUNCTOOL_PLAY_TOKEN": TOKEN}
+    running = playground(str(KIT), "--host", "0.0.0.0", env=env)
+    name = "play.example.com"
+    with client(running, host=name) as person:
+        person.get("/", params={"token": TOKEN})
+        status = {
+            origin: person.post("/api/tools", json={}, headers={"origin": origin}).status_code
+            for origin in (
+                f"https://{name}",
+                "https://evil.example",
+                f"https://{name}.evil.example",
+            )
+        }
+
+    assert list(status.values()) == [200, 403, 403]
 
 
 @pytest.mark.parametrize("path", ["/files/../app.py", "/files/..%2fapp.py", "/files/index.html"])

@@ -221,6 +221,47 @@ def test_values_are_sent_as_they_are(page):
     assert "You said <b>bold</b> & &lt;i&gt;" in call(page)
 
 
+IDS = """
+from functool import FunctionTool
+from functool.guardrails import require_approval
+
+@FunctionTool(input_guardrails=[require_approval()])
+def find(id: int = 12345678901234567891, other: int | None = None, ids: list[int] = []) -> list[dict]:
+    return [{"id": id, "inside": {"other": other, "ids": ids}}]
+"""
+
+
+def test_long_numbers(playground, open_page, tmp_path):
+    """The digits of a long id stay as they are: in the form, the JSON, a table, a grant, a replay."""
+    (tmp_path / "ids.py").write_text(IDS)
+    page = open_page(playground("ids.py"))
+    choose(page, "find")
+    field = "[data-schemapath='root.{}'] input:not([type=checkbox])"
+    page.locator("#form .json-editor-opt-in").first.check()
+    until(page, "document.querySelector('#raw').value.includes('12345678901234567891')")
+    page.fill("#raw", '{"other": 98765432109876543211, "ids": [98765432109876543212]}')
+    page.locator("#form .json-editor-opt-in").first.check()
+    page.fill(field.format("id"), "-12345678901234567892")
+    page.locator(field.format("id")).blur()
+    until(page, "document.querySelector('#raw').value.includes('-12345678901234567892')")
+    sent = {
+        "id": -12345678901234567892,
+        "other": 98765432109876543211,
+        "ids": [98765432109876543212],
+    }
+    assert raw(page) == sent
+    page.click("#call")
+    page.locator(".card summary").click()
+    page.locator(".card button", has_text="allow the next").click()
+    told = result(page)
+    assert all(str(id) in told for id in (-12345678901234567892, sent["other"], *sent["ids"]))
+    page.locator("#grants", has_text="-12345678901234567892").wait_for()
+    page.fill("#raw", "{}")
+    page.locator("#history button").first.click()
+    until(page, "document.querySelector('#raw').value.includes('-12345678901234567892')")
+    assert raw(page) == sent
+
+
 def test_line_ends(page):
     """A text keeps its line ends in the form, whatever is changed beside it."""
     choose(page, "program")

@@ -1,7 +1,7 @@
 // The page: the list of tools, the chosen one, and its calls.
 
 import { grants, pending } from "/files/approvals.js";
-import { copying, h, lines, post, say, took } from "/files/dom.js";
+import { copying, h, lines, parsed, post, say, took } from "/files/dom.js";
 import { Form } from "/files/form.js";
 import { history, journal } from "/files/history.js";
 import { draw } from "/files/result.js";
@@ -97,7 +97,7 @@ async function choose(name, text = null) {
 
 function typed(parts) {
   let value;
-  try { value = JSON.parse(parts.raw.value); } catch (error) { parts.rawProblem.textContent = `Not JSON yet: ${error.message}`; return; }
+  try { value = parsed(parts.raw.value); } catch (error) { parts.rawProblem.textContent = `Not JSON yet: ${error.message}`; return; }
   parts.rawProblem.textContent = "";
   if (value !== null && typeof value === "object" && !Array.isArray(value)) parts.form?.show(value);
   else parts.rawProblem.textContent = "The arguments are one JSON object";
@@ -177,11 +177,11 @@ function listen() {
   const replay = async (which) => {
     try {
       const found = await post("/api/replayed", which);
-      await choose(found.tool, pretty(found.text));
+      await choose(found.tool, found.text);
     } catch (error) { say(error.message); }
   };
   source.addEventListener("message", (event) => {
-    const message = JSON.parse(event.data);
+    const message = parsed(event.data);
     if (message.kind === "pending") {
       pending(message.pending);
       asked = new Set(message.pending.map((each) => each.call_id));
@@ -192,10 +192,6 @@ function listen() {
     else if (message.kind === "entries") journal(message.entries, replay);
   });
   source.addEventListener("error", () => say("The playground does not answer. Is it still running?"));
-}
-
-function pretty(text) {
-  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
 }
 
 start().catch((error) => say(error.message));

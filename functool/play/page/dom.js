@@ -31,7 +31,7 @@ export function media(tag, mediaType, base64) {
 
 export async function post(path, body) {
   const response = await fetch(path, request(body));
-  const answer = await response.json().catch(() => ({ error: `status ${response.status}` }));
+  const answer = await response.text().then(parsed).catch(() => ({ error: `status ${response.status}` }));
   if (!response.ok) throw new Error(answer.error || `status ${response.status}`);
   return answer;
 }
@@ -47,12 +47,24 @@ export async function* lines(path, body, signal) {
     if (done) return;
     const parts = (rest + value).split("\n");
     rest = parts.pop();
-    for (const part of parts) if (part) yield JSON.parse(part);
+    for (const part of parts) if (part) yield parsed(part);
   }
 }
 
 function request(body) {
   return { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+}
+
+// Numbers of JavaScript have about sixteen digits, and an id may have more. A longer whole number is
+// read as a BigInt, and written with all of its digits.
+BigInt.prototype.toJSON = function () { return JSON.rawJSON(String(this)); };
+
+export function parsed(text) {
+  return JSON.parse(text, (name, value, context) => isLong(value) && /^-?\d+$/.test(context?.source) ? BigInt(context.source) : value);
+}
+
+export function isLong(value) {
+  return Number.isInteger(value) && !Number.isSafeInteger(value);
 }
 
 // Write out what a person could not see, or would see in another order.

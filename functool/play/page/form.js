@@ -1,6 +1,6 @@
 // The form of a tool: json-editor over the server's safe copy of the schema.
 
-import { h, say } from "/files/dom.js";
+import { h, isLong, say } from "/files/dom.js";
 
 const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#x27;": "'", "&#123;": "{", "&#125;": "}" };
 const ENTITY = /&(?:lt|gt|amp|quot|#x27|#123|#125);/g;
@@ -11,6 +11,25 @@ const asText = (text) => String(text).replace(ENTITY, (entity) => ENTITIES[entit
 window.JSONEditor.AbstractEditor.prototype.cleanText = asText;
 window.JSONEditor.AbstractEditor.prototype.purify = (value) => value;
 window.JSONEditor.AbstractTheme.prototype.cleanText = asText;
+
+// A whole number that JavaScript's numbers cannot hold is a BigInt, with all the digits as typed.
+const { integer } = window.JSONEditor.defaults.editors;
+const { getValue } = integer.prototype;
+integer.prototype.getValue = function () {
+  const value = getValue.call(this);
+  return isLong(value) && JSON.rawJSON && /^\s*-?\d+\s*$/.test(this.value) ? BigInt(this.value) : value;
+};
+
+// Unions ask the library's validator which member a value fits. Its class is reached through an object.
+let checksLong = false;
+function checkLong(validator) {
+  if (checksLong) return;
+  checksLong = true;
+  const { _checkType } = validator;
+  validator._checkType = function (type, value) {
+    return _checkType.call(this, type, typeof value === "bigint" ? 1 : value);
+  };
+}
 
 export class Form {
   // `changed(value)` is called when the person changes the form.
@@ -26,6 +45,7 @@ export class Form {
     });
     this.watcher = new MutationObserver(() => this.tidy());
     this.editor.on("ready", () => {
+      checkLong(Object.getPrototypeOf(this.editor.validator));
       this.tidy();
       this.silent = false;
       this.told = JSON.stringify(this.editor.getValue());

@@ -1,6 +1,6 @@
 // A result: texts, tables, trees, images and sounds. Large ones are opened piece by piece.
 
-import { copying, h, media, took } from "/files/dom.js";
+import { copying, h, media, parsed, took } from "/files/dom.js";
 
 const ROWS = 200;
 const CHILDREN = 100;
@@ -33,7 +33,7 @@ function shown(part) {
 
 // A text, as a table or a tree where it is JSON; `name` says what it is.
 export function text(value, size, name = "result") {
-  const found = parsed(value);
+  const found = structure(value);
   if (found === undefined) return plain(value, size, name);
   const raw = h("details", {}, h("summary", {}, "As text"), plain(value, size, name));
   if (isTable(found)) return h("div", {}, table(found, name), raw);
@@ -50,9 +50,9 @@ function plain(value, size, name) {
   return h("div", { class: "with-copy" }, box, copying(`the ${name}`, () => value));
 }
 
-function parsed(value) {
+function structure(value) {
   if (!/^\s*[[{]/.test(value)) return undefined;
-  try { return JSON.parse(value); } catch { return undefined; }
+  try { return parsed(value); } catch { return undefined; }
 }
 
 function isTable(value) {
