@@ -5,12 +5,13 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
+
+T = TypeVar("T")
 
 MODEL = "the model"
 """The source of a value that comes neither from the user nor from a trusted tool."""
@@ -267,26 +268,22 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
         text = json.dumps(dict(arguments), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"arguments must hold JSON values: {error}") from error
-    with without_gc(len(text)):
-        copy: dict[str, Any] = json.loads(text)
+    copy: dict[str, Any] = without_gc(json.loads, text)
     return copy
 
 
-def without_gc(length: int) -> AbstractContextManager[None]:
-    """Return a context in which a JSON text of this length becomes objects.
+def without_gc(read: Callable[[str], T], text: str) -> T:
+    """Return `read(text)`, which makes objects of a JSON text.
 
     If the text is long, the garbage collector is paused. Half a million lists make it look through
     all objects of the process many times, which takes longer than everything else. JSON has no
     cycles, so it would find nothing.
     """
-    return _paused_gc() if length >= LONG and gc.isenabled() else nullcontext()
-
-
-@contextmanager
-def _paused_gc() -> Iterator[None]:
+    if len(text) < LONG or not gc.isenabled():
+        return read(text)
     gc.disable()
     try:
-        yield
+        return read(text)
     finally:
         gc.enable()
 

@@ -290,10 +290,8 @@ def failure_of(error: Exception, message: str | None = None) -> ToolResult:
     details = error.details if isinstance(error, ToolError) else None
     if message is None:
         text = cut_str(error, "")
-        if isinstance(error, ToolError):
-            message = text or kind
-        else:
-            message = f"{kind}: {text}"[:MAX_REPR] if text else kind
+        before = "" if isinstance(error, ToolError) else f"{kind}: "
+        message = f"{before}{text}"[:MAX_REPR] if text else kind
     failure = ToolFailure(type=kind, message=message, details=details, cause=error)
     return ToolResult(error=failure)
 
@@ -410,12 +408,8 @@ def _holds_iterator(value: Any, depth: int) -> bool:
     elif isinstance(value, _CONTAINERS):
         items = value
     else:  # The JSON writer writes dataclasses and models field by field.
-        items = [
-            getattr(value, name, None)
-            for name in getattr(
-                kind, "__dataclass_fields__", getattr(kind, "__pydantic_fields__", ())
-            )
-        ]
+        names = getattr(kind, "__dataclass_fields__", getattr(kind, "__pydantic_fields__", ()))
+        items = [getattr(value, name, None) for name in names]
     return not _SCALARS.issuperset(map(type, items)) and any(
         _holds_iterator(item, depth + 1) for item in items
     )

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -61,10 +62,8 @@ def text_in(part: Content, errors: str = "strict") -> str | None:
     if isinstance(part, TextContent):
         return part.text
     if isinstance(part, FileContent) and part.data is not None and _TEXT.fullmatch(part.media_type):
-        try:
+        with suppress(UnicodeDecodeError):
             return part.data.decode(errors=errors)
-        except UnicodeDecodeError:
-            pass
     return None
 
 

@@ -44,7 +44,7 @@ class ToolEvent:
 
 
 class _Expiring(dict[str, tuple[float, Any]]):
-    """Decisions by digest, which may be pickled. The clock of their ends is that of one machine."""
+    """Decisions by digest. A pickle holds the time that they have left, for another clock."""
 
     def __reduce__(self) -> Any:
         now, today = time.monotonic(), time.time()
@@ -53,9 +53,9 @@ class _Expiring(dict[str, tuple[float, Any]]):
 
 
 def _expiring_again(left: Mapping[str, tuple[float, float, Any]]) -> _Expiring:
-    """Return pickled decisions with what is left of their time, by the dates of both machines.
+    """Return pickled decisions. The time on the way is subtracted, by the dates of both machines.
 
-    If the date of one is wrong, a decision has at most the time that was left when it was pickled.
+    If one of the dates is wrong, a decision has at most the time that it had when it was pickled.
     """
     now, today = time.monotonic(), time.time()
     return _Expiring(
@@ -100,7 +100,7 @@ class Context(Generic[Deps]):
     inner_sources: list[str] | None = None  # Untrusted tools that the body of this call has called.
     _mailbox: _Mailbox | None = None
     _decided: _Answers = {}  # The decisions that this call has used. Replaced, never modified.
-    # From a wrapper's call to the call of its inner tool: decisions. That call empties the list.
+    # The decisions that a wrapper's call hands to the call of its inner tool, which takes them out.
     _handed: list[_Answers] | None = None
 
     def __init__(

@@ -39,7 +39,8 @@ def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     """
     name, known = name[:64], [*known]
     if len(known) > MAX_COMPARED:
-        size, pairs = len(name), _pairs.__wrapped__(name)  # What a model wrote is not kept.
+        # Names that a model wrote are not cached.
+        size, pairs = len(name), _pairs.__wrapped__(name)
         known = nsmallest(2_000, known, key=lambda other: abs(len(other) - size))
         known.sort(key=lambda other: len(pairs & _pairs(other[:150])) / (-size - len(other) or 1))
     rated = ((likeness(other, name), other) for other in known[:MAX_COMPARED])

@@ -80,8 +80,8 @@ def refuse_unknown(given: Iterable[str], kind: type, fixed: Iterable[str] = ()) 
     for name in given:
         if name in ToolOptions.__annotations__:
             continue
-        # `given` lacks the options that an `__init__` of a subclass takes. Suggest these, too, but
-        # none behind an `__init__` that takes only the options of every tool, as a wrapper's.
+        # Also suggest the parameters of each `__init__`, from the class up to the first one whose
+        # `**options` are those of every tool: it passes nothing else on to its base classes.
         made = [signature(i) for base in kind.__mro__[:-1] if (i := vars(base).get("__init__"))]
         last = next(at for at, own in enumerate(made) if "Unpack[ToolOptions]" in str(own))
         taken = {n for own in made[: last + 1] for n in own.parameters}
@@ -116,12 +116,12 @@ def checked(given: Any, kind: type[T], option: str) -> T:
     return given
 
 
-def checked_bytes(limit: Any) -> int | None:
-    """Return the limit of bytes unchanged.
+def checked_limit(limit: Any, option: str) -> int | None:
+    """Return a limit unchanged.
 
     Raises:
         DefinitionError: The limit is neither None nor a positive int.
     """
     if limit is not None and (type(limit) is not int or limit < 1):
-        raise DefinitionError(f"max_argument_bytes must be a positive int or None, not {limit!r}")
+        raise DefinitionError(f"{option} must be a positive int or None, not {limit!r}")
     return limit

@@ -19,7 +19,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias
 
 from typing_extensions import Unpack
 
@@ -42,14 +42,14 @@ from functool.context import Context, wrong_context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
 from functool.guardrails.approval import with_edit_note
-from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, checked_order
+from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, check_order
 from functool.options import (
     ErrorFunc,
     ToolOptions,
     ToolPrompts,
     ToolSettings,
     checked,
-    checked_bytes,
+    checked_limit,
     checked_settings,
     refuse_unknown,
 )
@@ -63,7 +63,6 @@ MAX_ARGUMENT_BYTES = 1_048_576
 
 Proceed: TypeAlias = Callable[[], Awaitable[ToolResult]]
 Around: TypeAlias = Callable[[ToolCall, Context[Any], Proceed], Awaitable[ToolResult]]
-T = TypeVar("T", bound="Tool")
 
 logger: logging.Logger = logging.getLogger("functool")
 
@@ -126,15 +125,14 @@ class Tool(ABC):
         self.output_guardrails: list[OutputGuardrail] = callables(
             options.get("output_guardrails", ()), "output_guardrails", ("result", "context")
         )
-        checked_order(self._all_output_guardrails())
+        check_order(self._all_output_guardrails())
         self._error_funcs: list[ErrorFunc] = callables(
             [] if on_error is None else [on_error], "on_error_func", ("error", "context")
         )
         self.settings: ToolSettings = checked_settings(options.get("settings"), name)
         self.prompts: ToolPrompts = checked(options.get("prompts"), ToolPrompts, "prompts")
-        self.max_argument_bytes: int | None = checked_bytes(
-            options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
-        )
+        limit = options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
+        self.max_argument_bytes: int | None = checked_limit(limit, "max_argument_bytes")
         kind = type(self)
         self._hooked = kind.on_invoke is not Tool.on_invoke or kind.on_output is not Tool.on_output
         self._arounds: tuple[Around, ...] = ()
@@ -162,9 +160,7 @@ class Tool(ABC):
     @property
     def requires_approval(self) -> bool:
         """Whether one of the input guardrails may ask a person for approval."""
-        return any(
-            getattr(guardrail, "asks_approval", False) for guardrail in self.input_guardrails
-        )
+        return any(getattr(each, "asks_approval", False) for each in self.input_guardrails)
 
     def is_enabled(self, context: Context[Any] | None = None) -> bool:
         """Return whether the tool is enabled in this context.
@@ -193,7 +189,7 @@ class Tool(ABC):
     def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
         """Append guardrails. They check results before the caller gets them."""
         new = callables(guardrails, "output_guardrails", ("result", "context"))
-        checked_order([*self._all_output_guardrails(), *new])
+        check_order([*self._all_output_guardrails(), *new])
         self.output_guardrails.extend(new)
 
     def _all_output_guardrails(self) -> list[OutputGuardrail]:
@@ -204,7 +200,7 @@ class Tool(ABC):
         """Append an error function. It gets each exception that those before it do not answer."""
         self._error_funcs.extend(callables([func], "on_error_func", ("error", "context")))
 
-    def around(self: T, func: Around) -> T:
+    def around(self, func: Around) -> Self:
         """Return a copy of the tool whose body is `await func(call, context, proceed)`.
 
         `await proceed()` runs the original body. `func` runs after all input guardrails and
@@ -216,7 +212,7 @@ class Tool(ABC):
         twin._arounds = (*self._arounds, func)
         return twin
 
-    def _twin(self: T) -> T:
+    def _twin(self) -> Self:
         # `copy.copy` does not copy a FunctionTool: it pickles by name, so it would return itself.
         twin = object.__new__(type(self))
         for name, value in vars(self).items():
@@ -381,9 +377,8 @@ class Tool(ABC):
 
     def _checked(self, result: Any, hook: str) -> ToolResult:
         if not isinstance(result, ToolResult):
-            raise TypeError(
-                f"{hook} of {self._name} must return a ToolResult, not {type(result).__name__}"
-            )
+            given = type(result).__name__
+            raise TypeError(f"{hook} of {self._name} must return a ToolResult, not {given}")
         return result
 
     async def _answer(self, error: Exception, trip: Trip) -> ToolResult:
@@ -409,10 +404,8 @@ class Tool(ABC):
             if isinstance(answer, str):
                 return failure_of(error, answer)
             if answer is not None:
-                given = type(answer).__name__
-                raise TypeError(
-                    f"an error function returned {given}, expected ToolResult, str or None"
-                )
+                given, wanted = type(answer).__name__, "ToolResult, str or None"
+                raise TypeError(f"an error function returned {given}, expected {wanted}")
         return None
 
 

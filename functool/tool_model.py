@@ -91,9 +91,8 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
         types: Any = {n: Annotated[field.annotation, _as_argument(field)] for n, field in fields}
         types |= {"_call": ToolCall, "_context": Context}
         body = _body_of(cls)
-        body.__signature__ = inspect.Signature(
-            [kind(name, word, annotation=annotation) for name, annotation in types.items()]
-        )
+        made = [kind(name, word, annotation=annotation) for name, annotation in types.items()]
+        body.__signature__ = inspect.Signature(made)
         body.__wrapped__ = cls.run  # Definition errors name its file and line.
         body.__doc__, body.__module__ = cls.__doc__, cls.__module__
         body.__name__, body.__qualname__ = cls.tool_name(), f"{cls.__qualname__}.run"

@@ -23,6 +23,7 @@ from functool.errors import (
     UnknownToolError,
 )
 from functool.executors import GRACE_SECONDS, deliver_last
+from functool.options import checked_limit
 from functool.tool import Tool
 from functool.wrapper_tool import WrapperTool
 
@@ -31,7 +32,6 @@ logger: logging.Logger = logging.getLogger("functool")
 
 _AT_ONCE = 16
 """How many calls of a turn begin before other tasks of the event loop get their turn."""
-
 
 _STOPPED = "The call was not made, because the run was stopped."
 
@@ -49,14 +49,11 @@ class Toolset(Mapping[str, Tool]):
     """
 
     def __init__(self, tools: Iterable[Tool] = (), *, max_concurrency: int | None = None) -> None:
-        limit = max_concurrency
-        if limit is not None and (type(limit) is not int or limit < 1):
-            raise DefinitionError(f"max_concurrency must be a positive int or None, not {limit!r}")
+        self.max_concurrency = checked_limit(max_concurrency, "max_concurrency")
         if isinstance(tools, Tool):
             raise DefinitionError(f"a Toolset takes a list of tools: Toolset([{tools.name}])")
         if not isinstance(tools, Iterable):
             raise _no_tool(tools)
-        self.max_concurrency = max_concurrency
         self._tools: dict[str, Tool] = {}
         for tool in tools.values() if isinstance(tools, Mapping) else tools:
             if not isinstance(tool, Tool):
@@ -322,9 +319,8 @@ def _run_on_thread(work: Coroutine[Any, Any, T]) -> T:
             outcome.set_exception(error)
 
     # A daemon thread does not keep the process alive if the call hangs. No executor has daemons.
-    thread = threading.Thread(
-        target=contextvars.copy_context().run, args=(drive,), name="functool-call-sync", daemon=True
-    )
+    run = contextvars.copy_context().run
+    thread = threading.Thread(target=run, args=(drive,), name="functool-call-sync", daemon=True)
     try:
         thread.start()
         return outcome.result()

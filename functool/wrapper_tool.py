@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from typing_extensions import Unpack
 
@@ -77,7 +77,7 @@ class WrapperTool(Tool):
         self._binder.values(arguments)
         return self.tool.bind(arguments)
 
-    def around(self: W, func: Around) -> W:
+    def around(self, func: Around) -> Self:
         """Return a copy whose inner tool has `func` around its body, inside its guardrails."""
         twin = self._twin()
         twin.tool = self.tool.around(func)
@@ -115,6 +115,3 @@ class WrapperTool(Tool):
         limit = self.max_argument_bytes  # The inner tool checks its own limit itself.
         own = None if limit == self.tool.max_argument_bytes else limit
         return PassingBinder(self.tool._binder, own)
-
-
-W = TypeVar("W", bound=WrapperTool)

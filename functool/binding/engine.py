@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from functool.binding.json_text import linear_pattern
 from functool.schema.shapes import CountingMemo
+
+T = TypeVar("T")
 
 MAX_STEPS = 100_000
 """How many steps one check may take, roughly one for each keyword: about half a second of work."""
@@ -38,7 +40,8 @@ _TOKEN = re.compile(
     r"\\(?:[xuUpP]\{[^}]*}?|[pP]\w|.)|\[(?:\\.|[^]\\])*]?|\{([0-9,]*)\}|.", re.DOTALL
 )
 _VERBOSE = re.compile(r"\?[a-zA-Z-]*x")
-_UNICODE = re.compile(r"\\[wWdDsSpP]|^]")  # A class inside of a class leaves its last bracket over.
+# A class inside a class ends `_TOKEN` too early, so the last bracket is a token of its own.
+_UNICODE = re.compile(r"\\[wWdDsSpP]|^]")
 _CLASS = 40
 """How many characters a class of Unicode characters is worth when a pattern is compiled."""
 
@@ -49,20 +52,26 @@ _work: ContextVar[CountingMemo] = ContextVar("functool.schema_work")
 """The steps that are left to the checks of one value, and the patterns that they have compiled."""
 
 _asks_evaluated: ContextVar[bool] = ContextVar("functool.schema_asks_evaluated", default=False)
+"""Whether validators yield what they evaluate, instead of mismatches."""
 
 
-@contextmanager
-def bounded_work() -> Iterator[None]:
+def bounded_work() -> AbstractContextManager[None]:
     """Limit the work of the checks that run in this `with` block.
 
     Raises:
         TooMuchWork: The checks took more than `MAX_STEPS` together.
     """
-    token = _work.set(CountingMemo(MAX_STEPS))
+    return _setting(_work, CountingMemo(MAX_STEPS))
+
+
+@contextmanager
+def _setting(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Give a context variable this value in a `with` block."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _work.reset(token)
+        variable.reset(token)
 
 
 def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,12 +80,12 @@ def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
 
     def step(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         more = len(instance) // each if isinstance(instance, (list, dict)) else 0
-        if word == "contains" and wanted is False:  # A mismatch is made for each item.
+        if word == "contains" and wanted is False:  # jsonschema makes a mismatch for each item.
             more *= each
         if members:
             more += _count(wanted, word in ("enum", "const")) // members
         _work.get().spend(steps + more)
-        # A reference leads to where more is evaluated; jsonschema follows it.
+        # jsonschema itself follows a reference to the keywords that evaluate something.
         if _asks_evaluated.get() and not word.endswith("ef"):
             return _evaluated(word, validator, wanted, instance, schema)
         return _counted(check(validator, wanted, instance, schema))
@@ -97,7 +106,7 @@ def _counted(errors: Any) -> Iterator[Any]:
 
 
 def _count(wanted: Any, deep: bool) -> int:
-    """Return how many members a keyword looks at; in a value it compares with, at every depth."""
+    """Return how many members a keyword has. With `deep`, members of members count too."""
     if not isinstance(wanted, (list, dict, str)):
         return 0
     inner = wanted.values() if isinstance(wanted, dict) else wanted
@@ -140,18 +149,8 @@ def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: An
             yield from validator.descend(instance, part)
 
 
-@contextmanager
-def _asking(evaluated: bool) -> Iterator[None]:
-    """Choose what validators yield in this `with` block: what they evaluate, or mismatches."""
-    token = _asks_evaluated.set(evaluated)
-    try:
-        yield
-    finally:
-        _asks_evaluated.reset(token)
-
-
 def _meets(validator: Any, instance: Any, part: Any) -> bool:
-    with _asking(False):
+    with _setting(_asks_evaluated, False):
         return next(validator.descend(instance, part), None) is None
 
 
@@ -168,7 +167,7 @@ def _undeclared(validator: Any, instance: Any, schema: Any) -> Iterator[str]:
 def _unevaluated(word: str, validator: Any, instance: Any, schema: Any) -> list[Any]:
     """Return the names, or indexes, that no other keyword of the schema evaluates."""
     rest = validator.evolve(schema={name: schema[name] for name in schema if name != word})
-    with _asking(True):
+    with _setting(_asks_evaluated, True):
         found = {error.path[-1] for error in rest.iter_errors(instance) if error.path}
     everything = instance if isinstance(instance, dict) else range(len(instance))
     return [each for each in everything if each not in found]
@@ -291,16 +290,16 @@ def _validator_class() -> Any:
     made: Any = extend(Draft202012Validator, counted)
     evolve = made.evolve
 
-    def stays(self: Any, **changes: Any) -> Any:
+    def counted_evolve(self: Any, **changes: Any) -> Any:
         schema = changes.get("schema", self.schema)
         if not isinstance(schema, dict):
             _work.get().spend(2)
         else:
-            # Each keyword is looked at, also one that nobody knows. Without another it is a step.
+            # jsonschema looks at unknown keywords too. A schema of only such keywords is one step.
             _work.get().spend(len(schema) // 8 + checks.keys().isdisjoint(schema))
             # A `$schema` would choose another class: without the budget, and with patterns on `re`.
             changes["schema"] = {name: part for name, part in schema.items() if name != "$schema"}
         return evolve(self, **changes)
 
-    made.evolve = stays
+    made.evolve = counted_evolve
     return made

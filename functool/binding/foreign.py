@@ -65,9 +65,7 @@ class SchemaBinder:
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the validated arguments, with defaults filled in."""
-        text = as_text(arguments, self._limit)
-        with without_gc(len(text)):
-            return self._checked(text)
+        return without_gc(self._checked, as_text(arguments, self._limit))
 
     def _checked(self, text: str) -> dict[str, Any]:
         sent: dict[str, Any] = self._decode(decoded(text))
@@ -139,9 +137,8 @@ class SchemaBinder:
         if word == "type":
             kinds = [wanted] if isinstance(wanted, str) else wanted
             expected = " or ".join(_KINDS.get(kind, kind) for kind in kinds)
-            closed = (
-                error.schema.get("properties") or error.schema.get("additionalProperties") is False
-            )
+            shape = error.schema
+            closed = shape.get("properties") or shape.get("additionalProperties") is False
             if self._strict and "object" in kinds and not closed:
                 expected += PAIRS
             return {"path": path, "expected": expected + repeated_key(error.instance)}

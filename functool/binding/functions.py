@@ -118,11 +118,7 @@ class FunctionBinder:
         """Return the values for the body by parameter name, without defaults."""
         if type(arguments) is str and len(arguments) < self._fast_length:
             return self._validated(arguments, self._validate)
-        text = as_text(arguments, self._limit)
-        if len(text) < LONG:  # As in `canonical`.
-            return self._read(text)
-        with without_gc(len(text)):
-            return self._read(text)
+        return without_gc(self._read, as_text(arguments, self._limit))
 
     def _read(self, text: str) -> dict[str, Any]:
         if self._decode is not None:
@@ -162,10 +158,7 @@ class FunctionBinder:
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that `values` has validated."""
         text = arguments if type(arguments) is str else as_text(arguments)
-        if len(text) < LONG:  # Such a text is read faster than a context is entered.
-            return self._canonical(text)
-        with without_gc(len(text)):
-            return self._canonical(text)
+        return without_gc(self._canonical, text)
 
     def _canonical(self, text: str) -> dict[str, Any]:
         sent: dict[str, Any]

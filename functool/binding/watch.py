@@ -73,8 +73,8 @@ class Watch:
     def feed(self, text: str) -> ArgumentError | None:
         """Read the next piece. Return an error if the arguments can no longer become valid.
 
-        Of a piece with tens of thousands of values the rest is read with the next pieces, so that
-        it cannot hold the event loop.
+        At most 50,000 values are read at once, so that a long piece cannot hold the event loop. The
+        rest of it is read with the next pieces.
         """
         try:
             with bounded_work():
@@ -243,7 +243,7 @@ class _Reader:
 
         `rest` completes the value or name, and `closers` are of the objects and lists around it.
         """
-        if "}" in closers[1:]:  # This stands in an object inside of the arguments.
+        if "}" in closers[1:]:  # This place is in an object inside the arguments.
             self._held = self._held or [*self._steps]
         else:
             self._ask(self._steps, self._completed(rest))

@@ -22,7 +22,7 @@ from functool import (
     Toolset,
 )
 from functool.content import base64_of as base64_of
-from functool.content import data_url
+from functool.content import data_url as data_url
 from functool.content import text_in as text_in
 from functool.dialects import Lost, placed
 from functool.schema.json_schema import children, lookup, walk
@@ -48,8 +48,6 @@ MAX_STEPS = 100_000
 
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """The names that most providers take."""
-
-url_of = data_url
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The images that most models can see."""

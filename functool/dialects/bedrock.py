@@ -69,10 +69,8 @@ def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     tools = (*with_deferred(tools, deferred),)
     specs = [entry["toolSpec"] for entry in definitions(tools)]
     strict = [size(spec["inputSchema"]["json"]) for spec in specs if spec.get("strict")]
-    return [
-        *undeferred(deferred),
-        *[*told(tools, _build), *twice(tools), *anthropic.budget(strict)],
-    ]
+    budget = anthropic.budget(strict)
+    return [*undeferred(deferred), *told(tools, _build), *twice(tools), *budget]
 
 
 def calls(message: Any) -> list[ToolCall]:
@@ -124,22 +122,18 @@ class StreamReader(Reader):
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema, lost, strict = anthropic.strict_schema(tool, STRICT)
     description = tool.schema.description
-    empty = (
-        []
-        if description.strip()
-        else ["the description is empty, which is refused: it is left out"]
-    )
-    spec = {
+    reason = "the description is empty, which is refused: it is left out"
+    empty = [] if description.strip() else [reason]
+    spec: dict[str, Any] = {
         "name": tool.name,
         **({} if empty else {"description": description}),
         "inputSchema": {"json": schema},
     }
     names = [*name_losses(tool.name), *argument_losses(schema, anthropic.ARGUMENT), *empty]
-    return {"toolSpec": {**spec, **({"strict": strict} if tool.schema.strict else {})}}, [
-        *lost[:1],
-        *names,
-        *lost[1:],
-    ]
+    if tool.schema.strict:
+        spec["strict"] = strict
+    # As in Anthropic's dialect: the reason why `strict` is false stays first.
+    return {"toolSpec": spec}, [*lost[:1], *names, *lost[1:]]
 
 
 def _block(part: Content, number: int) -> dict[str, Any]:

@@ -90,14 +90,8 @@ def losses(
 ) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
     tools = (*with_deferred(tools, deferred),)
-    return [
-        *undeferred(deferred),
-        *[
-            *told(tools, _BUILDS[field]),
-            *twice(tools),
-            *over("request: tools", len(tools), MAX_TOOLS),
-        ],
-    ]
+    many = over("request: tools", len(tools), MAX_TOOLS)
+    return [*undeferred(deferred), *told(tools, _BUILDS[field]), *twice(tools), *many]
 
 
 def calls(message: Any) -> list[ToolCall]:

@@ -19,6 +19,7 @@ from functool.dialects._wire import (
     Tools,
     call,
     contents,
+    data_url,
     fresh,
     function_calls,
     get,
@@ -30,7 +31,6 @@ from functool.dialects._wire import (
     told,
     twice,
     undeferred,
-    url_of,
     with_deferred,
 )
 from functool.dialects.openai import rewritten
@@ -52,7 +52,7 @@ def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]
 def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
     tools = (*with_deferred(tools, deferred),)
-    return [*undeferred(deferred), *[*told(tools, _build), *twice(tools)]]
+    return [*undeferred(deferred), *told(tools, _build), *twice(tools)]
 
 
 def calls(message: Any) -> list[ToolCall]:
@@ -116,5 +116,5 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
 
 def _part(part: Content) -> dict[str, Any]:
     if isinstance(part, ImageContent) and (part.data is None or part.media_type in IMAGES):
-        return {"type": "image_url", "image_url": url_of(part)}
+        return {"type": "image_url", "image_url": data_url(part)}
     return {"type": "text", "text": text_of(part)}

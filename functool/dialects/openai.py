@@ -22,6 +22,7 @@ from functool.dialects._wire import (
     Tools,
     call,
     contents,
+    data_url,
     deferred_names,
     fresh,
     get,
@@ -33,7 +34,6 @@ from functool.dialects._wire import (
     text_of,
     told,
     twice,
-    url_of,
     with_deferred,
 )
 
@@ -144,10 +144,10 @@ def _limits(schema: dict[str, Any]) -> list[str]:
 
 def _part(part: Content) -> dict[str, Any]:
     if isinstance(part, ImageContent) and (part.data is None or part.media_type in IMAGES):
-        return {"type": "input_image", "image_url": url_of(part), "detail": "auto"}
+        return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
     if isinstance(part, FileContent) and part.data is None:
-        return {"type": "input_file", "file_url": url_of(part)}
+        return {"type": "input_file", "file_url": data_url(part)}
     if isinstance(part, FileContent):
         name = part.name or f"file{mimetypes.guess_extension(part.media_type) or ''}"
-        return {"type": "input_file", "file_data": url_of(part), "filename": name}
+        return {"type": "input_file", "file_data": data_url(part), "filename": name}
     return {"type": "input_text", "text": text_of(part)}

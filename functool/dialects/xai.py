@@ -77,10 +77,8 @@ def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]
 def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
     tools = (*with_deferred(tools, deferred),)
-    return [
-        *undeferred(deferred),
-        *[*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)],
-    ]
+    many = over("request: tools", len(tools), MAX_TOOLS)
+    return [*undeferred(deferred), *told(tools, _build), *twice(tools), *many]
 
 
 def calls(message: Any) -> list[ToolCall]:

@@ -158,8 +158,8 @@ def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]
 def _check_parameters(item: Any, option: str, takes: tuple[str, ...]) -> None:
     """Raise a DefinitionError if a callable cannot take these arguments.
 
-    What a built-in guardrail checks is its first parameter. If that is another one, the guardrail
-    is in the wrong list, or the function that makes it was not called.
+    The first parameter of a built-in guardrail is `call` or `result`. If it is not the one that the
+    list needs, the guardrail is in the wrong list, or the function that makes it was not called.
     """
     name = name_of(item)
     # A function that an author wraps around a guardrail may have its `__module__`.
@@ -179,8 +179,8 @@ def _check_parameters(item: Any, option: str, takes: tuple[str, ...]) -> None:
         raise DefinitionError(wrong) from None
 
 
-def checked_order(guardrails: list[Any]) -> list[Any]:
-    """Return the output guardrails, after a check that one with `stands_last` is the last.
+def check_order(guardrails: list[Any]) -> None:
+    """Check that an output guardrail with `stands_last` is the last one.
 
     Such a guardrail stores a copy of the result. A guardrail after it could not remove anything
     from that copy.
@@ -192,7 +192,6 @@ def checked_order(guardrails: list[Any]) -> list[Any]:
         if getattr(before, "stands_last", False) and not getattr(after, "stands_last", False):
             last, remedy = name_of(before), f"put {name_of(after)} before it"
             raise DefinitionError(f"the output guardrail {last} has to be the last one: {remedy}")
-    return guardrails
 
 
 def shown_in(result: ToolResult) -> list[Any]:

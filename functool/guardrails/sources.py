@@ -58,6 +58,8 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         DefinitionError: An argument is not a name, or `wrote` is not callable.
     """
     _check(arguments, wrote)
+    if wrote is not None:
+        wanted_results.add(_RETURNED)
     approval: Any = require_approval()
 
     async def untrusted(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
@@ -117,8 +119,6 @@ def _check(arguments: tuple[str, ...], wrote: Any) -> None:
         raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
     if wrote is not None and not callable(wrote):
         raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
-    if wrote is not None:
-        wanted_results.add(_RETURNED)
 
 
 def _unknown_places(
@@ -135,18 +135,18 @@ def _unknown_places(
     bare = (part for part in leaves if not _is_labelled(part[0], labels))
     found = (place for place, item in bare if not is_known(_text(item)))
     places = [*islice(found, _NAMED + 1)]
-    # A person cannot read more, so the whole is blamed.
+    # A person cannot read more places than that, so the whole argument is named beside them.
     return [*places[:_NAMED], f"/{escaped(argument[0])}"] if len(places) > _NAMED else places
 
 
 def remember(
     context: Context[Any], result: ToolResult, call: ToolCall, bind: Callable[..., Any]
 ) -> None:
-    """Remember the short values of a trusted tool's result. If there is a label, it is skipped.
+    """Remember the short values of a trusted tool's result. A result with a label is skipped.
 
-    The tool may only repeat its arguments, which a model has written, so these are skipped too, as
-    they were sent and as the body got them. `bind` reads `call` again, because the body may have
-    changed the values that it got.
+    A tool may repeat its arguments, which a model has written. So values that are also in the
+    arguments are skipped, in the form that was sent and in the form that the body got. `bind` reads
+    `call` again, because the body may have changed the values that it got.
     """
     if result.error is not None or metadata_of(result).get("sources") or _labels(call):
         return

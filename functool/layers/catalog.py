@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import Field
 
@@ -41,7 +41,6 @@ from functool.layers.words import CANDIDATES, FIELDS, WordIndex
 from functool.schema.json_schema import walk
 
 Rank: TypeAlias = Callable[[str, int], Iterable[tuple[str, float]]]
-T = TypeVar("T", bound="CallTool")
 
 SEARCH = "search_tools"
 CALL = "call_tool"
@@ -295,7 +294,7 @@ class CallTool(WrapperTool):
         """Return a watch over the outer arguments. The inner ones are checked at the call."""
         return self.tool.watch()
 
-    def around(self: T, func: Any) -> T:
+    def around(self, func: Any) -> Self:
         """Return a copy that wraps `func` around the bodies of the tools that it calls."""
         twin = super().around(func)
         twin._funcs, twin._made = (*self._funcs, func), {}

@@ -89,9 +89,7 @@ def around_each(
     """
 
     def change(tool: Tool) -> Tool:
-        made: Any = partial(make(tool))
-        made.for_tool = partial(_made_for, make if inner is None else partial(inner, tool))
-        return tool.around(made)
+        return tool.around(_made_for(partial(inner, tool) if inner else make, tool, make))
 
     return each(tools, change)
 
@@ -102,7 +100,8 @@ def for_tool(func: Any, tool: Tool) -> Any:
     return func if make is None else make(tool)
 
 
-def _made_for(make: Callable[[Tool], Any], tool: Tool) -> Any:
-    made: Any = partial(make(tool))
+def _made_for(make: Callable[[Tool], Any], tool: Tool, own: Any = None) -> Any:
+    """Return `own(tool)`, by default `make(tool)`, which says what to put around inner tools."""
+    made: Any = partial((own or make)(tool))
     made.for_tool = partial(_made_for, make)
     return made

@@ -36,14 +36,12 @@ async def run_call(tool: Tool, text: str, call_id: str, context: Context[Any], s
     """
     begun = perf_counter()
     _bind(tool, text, send)
-    stops: Tripwire | None = None
     call = ToolCall(name=tool.name, arguments=text, id=call_id)
     view = context.heard_by(_listener(send))
     try:
         result = await Toolset([with_steps(tool, send)]).call(call, view)
-    except Tripwire as tripwire:
-        stops = tripwire
-        result = ToolResult.failed(f"The run was stopped: {stops}", type=type(stops).__name__)
+    except Tripwire as stop:
+        result = ToolResult.failed(f"The run was stopped: {stop}", type=type(stop).__name__)
     _step(send, "output", "", "failed" if result.is_error else "done")
     send({"kind": "result", "ms": _since(begun), **shown_result(result)})
 

@@ -1,7 +1,8 @@
 """Bound how long Python compares items of sets, or keys of dicts, that have the same hash.
 
-Python compares each of them with each. A model can write such numbers, such as -1 and -2 or
-multiples of 2**61 - 1, and classes may have slow comparisons.
+Python compares each such item with all others, so the time grows with the square of their number. A
+model can write numbers with one hash, such as -1 and -2 or multiples of 2**61 - 1, and classes may
+have slow comparisons.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ SECONDS, SECONDS_A_CHARACTER = 0.2, 2e-7
 """How long one validation may compare items with those that are different and have their hash."""
 
 SHORT = 4_000
-"""How many characters are validated by pydantic alone: so few items are compared quickly."""
+"""A shorter text is validated by pydantic alone: its few items are compared quickly."""
 
 _ANY = core_schema.any_schema()
+_after: Any = core_schema.no_info_after_validator_function
 
 _left: ContextVar[SimpleNamespace | None] = ContextVar("left", default=None)
 """The seconds that one validation has left."""
@@ -65,39 +67,36 @@ def _is_hashed(core: Any) -> bool:
 
 
 def _makes_values(core: Any) -> bool:
-    """Whether what is inside may get a Python value, such as a set, in the place of JSON."""
+    """Whether this schema may give a Python value, such as a set, to the schemas inside it."""
     makes = core["type"] in ("function-before", "function-wrap", "chain")
     return makes or any(part.get("validate_default") for part in (core, core.get("config", {})))
 
 
 def _compared(core: Any, exact: bool) -> Any:
-    """Let items and keys be compared by hash, before a set or a dict is made of them.
+    """Return a core schema whose sets and dicts are only made after a check of the hashes.
 
-    The schema inside reads JSON as pydantic does for the set or dict. A validator before it would
-    turn JSON into Python values, and then strict members and unions accept others. With
-    `exact`, Python values are also read as pydantic does, which is slower.
+    First a collection that compares no items is read from JSON, then it is checked, then the set or
+    dict is made of it. (A check before that would hand over Python values instead of JSON, and
+    pydantic accepts other types there.) Python values need `exact`, which is slower: it reads them
+    as pydantic reads them for the set itself.
     """
     made = {**inside(core, partial(_compared, exact=exact))}
     if not _is_hashed(core):
         return made
-    named = {key: made.pop(key) for key in ("ref",) if key in made}
+    ref = {"ref": made.pop("ref")} if "ref" in made else {}
     lengths = {key: made.pop(key) for key in ("min_length", "max_length") if key in made}
-    # Only now equal items are one, and the first item without a hash may be enough.
+    # Lengths count equal items as one. So they are checked, like `fail_fast`, on what is made.
     whole: Any = {"type": made["type"], "fail_fast": made.get("fail_fast", False), **lengths}
     make = SchemaValidator(whole).validate_python
-    if "keys_schema" in made:  # `repeat(key)` holds a key, and nobody can choose its hash.
+    if "keys_schema" in made:  # `repeat(key)` holds the key, but its hash is its identity.
         made["keys_schema"] = _after(repeat, made["keys_schema"])
-        return {**_after(partial(_dict_of, make), made), **named}
+        return {**_after(partial(_dict_of, make), made), **ref}
     items = made.get("items_schema", _ANY)
-    if exact:  # A strict tuple takes no set, and a union prefers another member.
+    if exact:  # In strict mode a tuple refuses a Python set, and a union takes another member.
         made["items_schema"] = _after(_Item, items)
-        return {**_after(partial(_in_order, make), made), **named}
+        return {**_after(partial(_in_order, make), made), **ref}
     made |= {"type": "tuple", "items_schema": [items], "variadic_item_index": 0}
-    return {**_after(partial(_set_of, make), made), **named}
-
-
-def _after(function: Any, core: Any) -> Any:
-    return core_schema.no_info_after_validator_function(function, core)
+    return {**_after(partial(_set_of, make), made), **ref}
 
 
 def _dict_of(make: Any, read: Any) -> Any:
@@ -125,7 +124,7 @@ def _in_order(make: Any, read: Any) -> Any:
 def _set_of(make: Any, items: Collection[Any]) -> Any:
     try:
         _refuse_alike(items)
-    except TypeError:  # The errors name the places of those that have no hash.
+    except TypeError:  # Some items have no hash. pydantic's error names their places.
         make([*map(_without_hash, items)])
         raise
     return make(items)
@@ -144,7 +143,7 @@ def _refuse_alike(items: Collection[Any]) -> None:
     """Raise an error if it takes long to compare the different items that have the same hash."""
     if len(items) - len({*map(hash, items)}) < 2:
         return
-    # A body reads the items of an iterator after the validation: each of its sets has its own time.
+    # A body reads an iterator after the validation has ended. Then each set has a time of its own.
     left = _left.get() or SimpleNamespace(seconds=SECONDS)
     groups: dict[int, list[Any]] = {}
     for item in items:

@@ -77,7 +77,14 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     def dict_schema(self, schema: Any) -> dict[str, Any]:
         """Describe the keys as texts, because JSON keys are texts."""
-        return self._with_keys(super().dict_schema(schema), schema)
+        made = super().dict_schema(schema)
+        # pydantic writes a pattern of keys as `patternProperties`, which allows all other names.
+        for value in made.pop("patternProperties", {}).values():
+            made["additionalProperties"] = value or True
+        keys = schema.get("keys_schema", core_schema.any_schema())
+        names = self._key_text(self.generate_inner(keys))
+        made.pop("propertyNames", None)
+        return {**made, "propertyNames": names} if names.keys() - {"type", "title"} else made
 
     ordered_dict_schema = dict_schema
     counter_schema = dict_schema
@@ -117,15 +124,6 @@ class PlainJsonSchema(GenerateJsonSchema):
         if made.get("description") == cleandoc(doc):
             made["description"] = parsed.summary
         return {key: value for key, value in made.items() if key != "description" or value}
-
-    def _with_keys(self, made: dict[str, Any], core: Any) -> dict[str, Any]:
-        # pydantic writes a pattern of keys as `patternProperties`, which allows all other names.
-        for value in made.pop("patternProperties", {}).values():
-            made["additionalProperties"] = value or True
-        keys = core.get("keys_schema", core_schema.any_schema())
-        names = self._key_text(self.generate_inner(keys))
-        made.pop("propertyNames", None)
-        return {**made, "propertyNames": names} if names.keys() - {"type", "title"} else made
 
     def _key_text(self, schema: Any) -> dict[str, Any]:
         """Return the JSON Schema of a key type's texts, or an empty schema if it is unknown."""

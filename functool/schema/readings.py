@@ -29,7 +29,7 @@ MAX_PATTERN = 1_000
 
 _NEVER = object()
 SECONDS, SECONDS_A_CHARACTER = 0.5, 2e-6
-"""How long one validation of recursive unions may compute: each reading may be of a long text."""
+"""How long one validation of recursive unions may take. A count alone does not bound long texts."""
 
 _left: ContextVar[SimpleNamespace | None] = ContextVar("left", default=None)
 """What one validation has left: readings, the time until which it may run, pattern characters."""
@@ -46,7 +46,7 @@ def counted(union: Any, definitions: Mapping[str, Any], brief: bool) -> Any:
     """
     found = [followed(choice, definitions) for choice in choices_of(union)]
     kinds = sorted(choice["type"] for choice in found if holds_others(choice))
-    # In the last two cases, no value is read by two members.
+    # With one such member, or with a dict and a list, no value is read by two members.
     if not definitions or len(kinds) < 2 or kinds == ["dict", "list"]:
         return union
     brevity = {"custom_error_type": NO_MEMBER, "custom_error_message": READ} if brief else {}
@@ -54,9 +54,10 @@ def counted(union: Any, definitions: Mapping[str, Any], brief: bool) -> Any:
 
 
 def _counter() -> Any:
-    """Return a core schema that counts what it reads, unless that is a text, and never fits.
+    """Return a core schema that fits no value, and counts every value that is not a text.
 
-    Validators would get a copy of the value. The function of a default gets none.
+    It counts in the factory of a default, because a validator function would get a Python copy of
+    the value.
     """
     string = core_schema.str_schema()
     text = core_schema.with_default_schema(string, default_factory=_count, on_error="default")

@@ -27,12 +27,13 @@ _MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
 _NUMBERS = {"int": "an integer", "complex": "a complex number", "timedelta": "a valid duration"}
 _NUMBERS |= dict.fromkeys(("float", "decimal", "fraction"), "a number")
 _TUPLES = ("named-tuple", "arguments")  # The latter until pydantic 2.13.
+_before = core_schema.no_info_before_validator_function
 
 BOOL = "functool.bool"
 """The type of the error of a bool in the place of a number."""
 
 _TAG = "functool.number"
-"""The tag of what is no bool. `problems_of` leaves it out, as it is no name of an argument."""
+"""The tag of every value but a bool. No path names it, because it is not in the arguments."""
 
 
 def rewritten(core: Any) -> Any:
@@ -54,29 +55,26 @@ def rewritten(core: Any) -> Any:
     if kind == "complex":
         return core_schema.no_info_after_validator_function(_finite, made)
     if kind == "json":
-        return core_schema.no_info_before_validator_function(_finite, made)
+        return _before(_finite, made)
     if kind in _CLASSES and all(c.get("extra") is None for c in _configs(core.get("cls"))):
         made["config"] = {**core.get("config", {}), "extra_fields_behavior": "forbid"}
         # For a TypedDict that does not set `extra`, pydantic writes "ignore".
         if kind == "typed-dict" and "extras_schema" not in core:
             made["extra_behavior"] = "forbid"
     if texts := choices_by_key(core.get("keys_schema", {})):
-        made["keys_schema"] = core_schema.no_info_before_validator_function(
-            lambda sent: texts.get(sent, sent), made["keys_schema"]
-        )
+        made["keys_schema"] = _before(lambda sent: texts.get(sent, sent), made["keys_schema"])
     expected = core.get("expected", ())
     if members := {json.dumps(item.value): item for item in expected if isinstance(item, Enum)}:
-        return core_schema.no_info_before_validator_function(
-            lambda sent: members.get(json.dumps(sent), sent), made
-        )
+        return _before(lambda sent: members.get(json.dumps(sent), sent), made)
     return made
 
 
 def without_bools(core: Any) -> Any:
     """Return a copy of a core schema that refuses true and false as its numbers, at every depth.
 
-    pydantic accepts them in lax mode, and for a listed number in strict mode too. A tag is chosen
-    for each value, because that changes neither the value nor the member that a union chooses.
+    pydantic accepts them in lax mode, and for a listed number in strict mode too. The check is a
+    tagged union with one member, because that changes neither the value nor the member that a union
+    around it chooses.
     """
     made: Any = {**inside(core, without_bools)}
     kind = core.get("type")
@@ -90,9 +88,9 @@ def without_bools(core: Any) -> Any:
         wanted = "a string"
     else:
         return made
-    named = {key: made.pop(key) for key in ("ref",) if key in made}
+    ref = {"ref": made.pop("ref")} if "ref" in made else {}
     error: Any = {"custom_error_type": BOOL, "custom_error_message": f"{wanted}, not a boolean"}
-    return {**core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error), **named}
+    return {**core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error), **ref}
 
 
 def _tag_of(sent: Any) -> str | None:
@@ -134,8 +132,8 @@ def failing_fast(core: Any) -> Any:
 def inside(core: Any, change: Callable[[Any], Any]) -> Any:
     """Return a core schema with `change` applied to each core schema inside it.
 
-    What nothing changes is returned as it is: every tool keeps its schema twice, so a copy would
-    take memory.
+    If nothing changes, the same object is returned. Every tool keeps its schema twice, so a copy
+    would take memory.
     """
     made = {key: _inner(part, change) for key, part in core.items() if key in _INNER}
     return core if all(made[key] is core[key] for key in made) else {**core, **made}

@@ -110,7 +110,7 @@ def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
     key = (id(schema), id(value))
     if key in memo:
         return bool(memo[key][0])
-    # The answer until the end, for a reference that leads back to itself.
+    # A reference that leads back to itself gets this answer, until the real one is known.
     memo[key] = (schema is True, value)
     if not isinstance(schema, dict) or not _is_alike(schema, value):
         return schema is True

@@ -30,6 +30,7 @@ from functool.schema.admits import types_allowed
 from functool.schema.core import cached, core_of, hoist
 from functool.schema.hints import Hints, Unresolved, fixed_keywords, signature_of
 from functool.schema.parameters import (
+    EMPTY,
     Parameter,
     hidden_source,
     read_annotation,
@@ -38,7 +39,6 @@ from functool.schema.parameters import (
 )
 from functool.schema.plain import PlainJsonSchema
 
-EMPTY = inspect.Parameter.empty
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
 _ITERATORS = (
     *(abc.Iterator, abc.Iterable, abc.Generator),

@@ -84,7 +84,8 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
             encoding. `reasons` names every such part.
     """
     root = plain = deepcopy(dict(schema))
-    for _ in range(MAX_CHAIN):  # The root may be a reference. What both sides say is refused below.
+    # The root may be a reference. If both say the same keyword, `reference` refuses it below.
+    for _ in range(MAX_CHAIN):
         target = lookup(root, plain.get("$ref"))
         if not isinstance(target, dict) or (target.keys() & plain.keys() & STRUCTURE) - _BESIDE:
             break
