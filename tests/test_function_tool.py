@@ -813,6 +813,24 @@ class Later(BaseModel): name: str
         Toolset([space["lose"]])
 
 
+class LateAlias:
+    """An alias that is evaluated late, as those of Python 3.12 are. Older versions have none."""
+
+    @property
+    def __value__(self):
+        raise NameError("name 'Nowhere' is not defined")
+
+
+def test_a_type_alias_of_a_class_that_is_never_defined():
+    """The tool says so when it is first needed, with its line."""
+
+    def lose(lost: LateAlias()): ...
+
+    tool = FunctionTool(lose)
+    with pytest.raises(DefinitionError, match=r"lose .*:\d+\): .*parameter 'lost': name 'Nowhere'"):
+        Toolset([tool])
+
+
 City = TypeAliasType("City", Annotated[str, "The name of a city."])
 
 
