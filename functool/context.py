@@ -122,6 +122,7 @@ class Context(Generic[Deps]):
         # All views of a context share these objects.
         self._listeners: list[tuple[Listener, bool]] = []
         self._answers: _Answers = _Expiring()
+        self._labelled: dict[str, ApprovalRequest] = {}
         self._grants: dict[str, Grant] = {}
 
     @staticmethod
@@ -163,7 +164,7 @@ class Context(Generic[Deps]):
         approver that remembers answers needs this method.
         """
         again = getattr(self.approver, "fresh", lambda: self.approver)
-        own: dict[str, Any] = {"state": {}, "_answers": _Expiring(), "_grants": {}}
+        own: dict[str, Any] = {"state": {}, "_answers": _Expiring(), "_labelled": {}, "_grants": {}}
         own["approver"] = again()
         return self.view(call=None, schema=None, _mailbox=None, _decided={}, **own)
 
@@ -322,6 +323,11 @@ class Context(Generic[Deps]):
             return bool(self._answers)
         return self._answers.get(request.digest, (0.0, None))[0] > time.monotonic()
 
+    def decided_labels(self, request: ApprovalRequest) -> dict[str, list[str]]:
+        """Return the labels with which the call of a request without labels has a decision."""
+        found = self._labelled.get(request.digest)
+        return found.sources if found is not None and self.has_decision(found) else {}
+
     def give_back(self) -> None:
         """Keep this call's decisions and grants for its next attempt.
 
@@ -388,6 +394,9 @@ class Context(Generic[Deps]):
             wrong = "it was changed after it was made"
             raise ValueError(f"the request does not match its own digest: {wrong}")
         self._answers[request.digest] = (expires, decision)
+        if request.sources:
+            about = request.tool, request.definition, request.arguments, request.call_id
+            self._labelled[ApprovalRequest.of(*about).digest] = replace(request, arguments={})
 
     def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
         name = self.schema.name if self.schema else self.call.name if self.call else ""

@@ -312,6 +312,17 @@ def test_a_flag_belongs_to_one_argument(folder):
     assert value("odd.py", "get", "--no-cache", "--no-arg-cache") == [True, False]
 
 
+def test_an_argument_that_is_no_switch_keeps_its_flag(folder):
+    """`--proxy` needs no `--no-proxy`, so an argument `no_proxy` before it does not take its flag."""
+    (folder / "odd.py").write_text(
+        "from functool import FunctionTool\n\n"
+        "@FunctionTool\ndef get(no_proxy: str, proxy: str) -> list[str]:\n"
+        "    return [no_proxy, proxy]\n"
+    )
+
+    assert value("odd.py", "get", "--no-proxy", "a", "--proxy", "b") == ["a", "b"]
+
+
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_of_a_tool(folder, flag):
     """`--help`, or `-h` as everywhere, after a tool teaches its arguments."""

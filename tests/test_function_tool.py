@@ -1110,10 +1110,12 @@ def test_a_mark_as_a_default_is_refused():
 
     def default(user: str = Inject(lambda context: "ada")): ...  # type: ignore[assignment]
 
+    def bare(user: str = Inject): ...  # type: ignore[assignment]
+
     class Send(ToolModel):
         user: str = Inject(lambda context: "ada")  # type: ignore[assignment]
 
-    for make in (lambda: FunctionTool(default), Send.tool):
+    for make in (lambda: FunctionTool(default), lambda: FunctionTool(bare), Send.tool):
         with pytest.raises(DefinitionError, match="'user': Inject belongs in the annotation"):
             make()
 

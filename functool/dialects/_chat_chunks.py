@@ -39,7 +39,7 @@ class ChatChunks:
         # Some servers send the usage without choices, or the reason of the end without a delta.
         named = get(chunk, "object") == "chat.completion.chunk"
         given = () if named and choices is None else choices
-        ours = listed(given) and all(named or _has_delta(one) for one in given or ())
+        ours = listed(given) and all(_has_delta(one) or (named and _is_bare(one)) for one in given)
         if error is None and not ours:
             raise mismatch(self.expected, chunk)
         id = get(chunk, "id")
@@ -48,7 +48,7 @@ class ChatChunks:
         self._id = self._id or id
         if error is not None:
             reply.fail(get(error, "message") or error)
-        for choice in given or () if error is None else ():
+        for choice in given if error is None else ():
             if not get(choice, "index"):
                 self._choice(choice, reply)
 
@@ -108,6 +108,11 @@ class ChatChunks:
 def _has_delta(choice: Any) -> bool:
     # Azure's asynchronous content filter sends its own results in choices without a delta.
     return get(choice, "delta", "content_filter_offsets") is not None
+
+
+def _is_bare(choice: Any) -> bool:
+    # A whole message, or the text of a completion, would be lost without a word.
+    return not (get(choice, "message") or get(choice, "text"))
 
 
 def _is_repeated(found: Written, name: Any, id: str, arguments: Any) -> bool:

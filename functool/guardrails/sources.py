@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from functool.approval import MODEL, defaults_of, escaped, is_texts, same_json
+from functool.approval import MODEL, asked, defaults_of, escaped, is_texts, same_json
 from functool.call import ToolCall, ToolResult, ToolSchema, changed, cut_str, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
@@ -92,6 +92,8 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 
     async def trusted_only(call: ToolCall, context: Context[Any]) -> ToolCall | None:
         suspect = await untrusted(call, context)
+        if ask and not suspect:  # Somebody may have decided when it was suspect.
+            suspect = _decided(call, context)
         if not suspect or (ask and _is_decided(context.decision or {}, call)):
             return None
         if ask:
@@ -233,6 +235,14 @@ def placed(call: ToolCall, canonical: Iterable[str], schema: ToolSchema) -> dict
 def _labels(call: ToolCall) -> dict[str, list[str]]:
     labels = call.metadata["sources"] if has_sources(call) else {}
     return {place: [*names] for place, names in labels.items()}
+
+
+def _decided(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
+    """Return the labels with which somebody has decided about a call, if no call has used that."""
+    if not context.has_decision() or context.schema is None:
+        return {}
+    arguments: Any = call.arguments
+    return context.decided_labels(asked(context.schema, arguments, call.id, None))
 
 
 def _is_decided(decision: Mapping[str, Any], call: ToolCall) -> bool:

@@ -163,11 +163,13 @@ def _led_to(tool: Tool, call: ToolCall) -> tuple[dict[str, Any], set[str]]:
     return found, definitions
 
 
-def asker(tool: Tool) -> Callable[[Mapping[str, Any] | str, str, Context[Any]], Awaitable[bool]]:
+def asker(
+    tool: Tool, *, surely: bool = False
+) -> Callable[[Mapping[str, Any] | str, str, Context[Any]], Awaitable[bool]]:
     """Return a function that says whether a person has to be asked about a call before it runs.
 
     When in doubt it says yes. If it says no and the guardrail asks after all, the framework can no
-    longer pause.
+    longer pause. With `surely` it says no when in doubt.
     """
 
     async def asks(arguments: Mapping[str, Any] | str, call_id: str, context: Context[Any]) -> bool:
@@ -175,22 +177,25 @@ def asker(tool: Tool) -> Callable[[Mapping[str, Any] | str, str, Context[Any]], 
         try:
             for one, made in reached(tool, sent):
                 call = replace(made, arguments=one.bind(made.arguments).arguments)
-                if await _asks(one, call, context):
+                if await _asks(one, call, context, surely):
                     return True
         except Exception:
-            return True
+            return not surely
         return False
 
     return asks
 
 
-async def _asks(tool: Tool, call: ToolCall, context: Context[Any]) -> bool:
+async def _asks(tool: Tool, call: ToolCall, context: Context[Any], surely: bool) -> bool:
     """Whether a guardrail of the tool would ask a person about a call with checked arguments."""
+    unchanged = True
     for level in levels(tool):
         view = context.view(call=call, schema=level.schema)
         for guardrail in level.input_guardrails:
             when = getattr(guardrail, "asks_approval", None)
-            needed = when is True or (when and await inline(when, call, view))
+            unchanged = unchanged and bool(when)  # Another guardrail may change the call.
+            sure = not surely or unchanged or (when is True and not view.grants())
+            needed = sure and (when is True or (when and await inline(when, call, view)))
             if needed and not _granted(call, view):
                 return True
     return False

@@ -124,7 +124,9 @@ def command_of(
     options: list[click.Parameter] = []
     taken: set[str] = set(FLAGS)
     for place, (name, part) in enumerate(properties.items()):
-        options.append(_option(f"p{place}", _flag(name, taken), part, name in required, schema))
+        switch = _one_form(part, schema).get("type") == "boolean"
+        flag = _flag(name, taken, switch)
+        options.append(_option(f"p{place}", flag, part, name in required, schema))
     whole = _Value({"type": "object"})
     options.append(
         click.Option(
@@ -226,9 +228,9 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _flag(name: str, taken: set[str]) -> str:
+def _flag(name: str, taken: set[str], switch: bool) -> str:
     flag = "--" + (re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "arg")
-    while not taken.isdisjoint((flag, f"--no-{flag[2:]}")):
+    while flag in taken or (switch and f"--no-{flag[2:]}" in taken):
         flag = f"--arg-{flag[2:]}"
     taken |= {flag, f"--no-{flag[2:]}"}
     return flag

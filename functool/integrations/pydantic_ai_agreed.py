@@ -33,10 +33,13 @@ async def as_edited(
     """Return the call that has to run: with a person's edit, unless a guardrail puts it in.
 
     A guardrail does so only if it asks about the call as the model made it. pydantic-ai may have
-    asked for a reason of its own, such as `toolset.approval_required()`.
+    asked for a reason of its own, such as `toolset.approval_required()`. Then, when in doubt, the
+    edit runs, and no guardrail tells the model of it.
     """
-    edits = [arguments for _, arguments in _own(tool, call, agreements) if arguments is not None]
-    asked = not edits or await asker(tool)(call.arguments, call.id, context)
+    own = _own(tool, call, agreements)
+    edits = [arguments for _, arguments in own if arguments is not None]
+    asks = asker(tool, surely=all(shown is None for shown, _ in own))
+    asked = not edits or await asks(call.arguments, call.id, context)
     return call if asked else replace(call, arguments=tool.sent_form(edits[-1]))
 
 

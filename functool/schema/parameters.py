@@ -133,7 +133,8 @@ def read_annotation(found: Parameter, annotation: Any) -> Parameter:
                 _read_field(found, extra)
                 extras[place] = _type_part(extra)
         annotation = Annotated[(kind, *extras)]
-    if isinstance(found.default, Inject):  # It would not be injected, and a model could set it.
+    # It would not be injected, and a model could set it.
+    if found.default is Inject or isinstance(found.default, Inject):
         wrong = "Inject belongs in the annotation: Annotated[T, Inject(...)]"
         raise DefinitionError(f"parameter {found.name!r}: {wrong}")
     found.core = core_of(annotation, found.name)

@@ -468,6 +468,14 @@ def test_a_path_that_cannot_be_read_is_an_error(path):
         gemini.StreamReader().feed(pieces_of((path, TEXT)))
 
 
+@pytest.mark.parametrize("whole", [{"message": {"content": "Hi"}}, {"text": "Hi"}])
+def test_a_chunk_with_a_whole_message_is_refused(whole):
+    """Some servers do not stream, and still call their answer a chunk: its calls would be lost without a word."""
+    choice = {"index": 0, "finish_reason": "tool_calls", **whole}
+    with pytest.raises(TypeError, match="expected a ChatCompletionChunk"):
+        openai_chat.StreamReader().feed({"object": "chat.completion.chunk", "choices": [choice]})
+
+
 def test_a_call_whose_last_piece_is_missing_is_refused():
     """What it lost may be an argument with a default, so it does not run, whatever reason ends the turn."""
     piece = {"partialArgs": [{"jsonPath": "$.query", "stringValue": "cats"}], "willContinue": True}

@@ -1,6 +1,7 @@
 """`trusted_only`: values from untrusted tools are refused, or asked about."""
 
 import asyncio
+import pickle
 from dataclasses import replace
 from datetime import date
 from typing import Annotated, Any
@@ -256,6 +257,27 @@ def test_a_person_is_shown_the_source():
     assert run(tool, arguments, context).error.type == "ApprovalRequired"
     assert tool.requires_approval
     assert not pay_tool(trusted_only("to"))[0].requires_approval
+
+
+@pytest.mark.parametrize("edit", [None, {"to": "b", "amount": 2}])
+def test_a_decision_counts_where_the_value_has_become_trusted(edit):
+    """The words that refuse a value hold it, but do not make the refused call run, nor an edited one as it was."""
+    said = ["hello"]
+    tool, paid = pay_tool(trusted_only("to", ask=True, wrote=lambda context: said))
+    context = Context()
+    arguments = {"to": "a@x", "amount": 1}
+    request = run(tool, arguments, context).metadata["approval"]
+    if edit:
+        context.approve(request, arguments=edit)
+    else:
+        context.deny(request)
+    said.append("No, not to a@x.")
+    context = pickle.loads(pickle.dumps(context))
+
+    assert run(tool, arguments, context).success is bool(edit)
+    assert paid == ([("b", 2)] if edit else [])
+    assert run(tool, arguments, context).success  # A decision counts once.
+    assert paid[-1] == ("a@x", 1)
 
 
 @pytest.mark.parametrize("wrote", [None, lambda context: "Pay a."])

@@ -295,19 +295,25 @@ def test_an_edited_call_runs_as_it_was_edited(bound: bool) -> None:
 
 
 @pytest.mark.parametrize("edit", [3, 900])
-@pytest.mark.parametrize("needs", ["nothing", "a condition", "a grant"])
+@pytest.mark.parametrize("needs", ["nothing", "a condition", "a cap", "a grant", "a granted cap"])
 def test_an_edit_runs_where_only_the_framework_asked(needs: str, edit: int) -> None:
     """What a person makes of a call runs, also if the tool itself would not have asked about the call."""
     paid: list[int] = []
     context = Context()
+
+    def cap(call: ToolCall, _: Any) -> ToolCall | None:
+        return replace(call, arguments={"amount": 6}) if call.arguments["amount"] == 7 else None
+
     asks = {
         "nothing": [],
         "a condition": [require_approval(lambda call, _: call.arguments["amount"] > 100)],
+        "a cap": [cap, require_approval(lambda call, _: call.arguments["amount"] > 6)],
         "a grant": [require_approval()],
+        "a granted cap": [cap, require_approval()],
     }
     tool = paying(paid, input_guardrails=asks[needs])
-    if needs == "a grant":
-        context.grant(Grant.of(tool, {"amount": 7}))
+    if "grant" in needs:
+        context.grant(Grant.of(tool, {"amount": 6 if "cap" in needs else 7}))
     asking = FunctionToolset([bridge.export(tool)]).approval_required()
     outputs = [str, DeferredToolRequests]
     agent = Agent(scripted(PAY, "done"), toolsets=[asking], output_type=outputs, deps_type=Context)
@@ -318,7 +324,7 @@ def test_an_edit_runs_where_only_the_framework_asked(needs: str, edit: int) -> N
     asyncio.run(agent.run(message_history=history, deferred_tool_results=results, deps=context))
 
     assert paid == [edit]
-    assert len(context.grants()) == (needs == "a grant")  # The grant covers the call as it was.
+    assert len(context.grants()) == ("grant" in needs)  # The grant covers the call as it was.
 
 
 def test_such_an_edit_holds_while_the_call_asks_once_more() -> None:
