@@ -91,9 +91,8 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         return suspect
 
     async def trusted_only(call: ToolCall, context: Context[Any]) -> ToolCall | None:
-        suspect = await untrusted(call, context)
-        if ask and not suspect:  # Somebody may have decided when it was suspect.
-            suspect = _decided(call, context)
+        # Somebody may have decided about a call that was suspect then.
+        suspect = await untrusted(call, context) or (_decided(call, context) if ask else {})
         if not suspect or (ask and _is_decided(context.decision or {}, call)):
             return None
         if ask:
