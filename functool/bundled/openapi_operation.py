@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from functool import DefinitionError
 from functool.bundled.openapi_document import METHODS, Document, mapping, sequence
@@ -30,9 +30,13 @@ MAX_ALTERNATIVES = 100
 MAX_COMBINED, MAX_IN_FIELD = 100, 8
 """How many of the schemas that a body or one of its fields combines are looked at for files."""
 
+MAX_LOOKS = 200_000
+"""How many fields and schemas of a document are looked at for files. Operations can share them."""
+
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 
+NOTHING = {"type": "null"}
 _T = TypeVar("_T")
 _FILE_TEXT = "Text, or for bytes a data: URL with base64."
 
@@ -125,6 +129,12 @@ def _raise(message: str) -> Operation:
     raise DefinitionError(message)
 
 
+class _Answer(NamedTuple):
+    schema: dict[str, Any]
+    text: str
+    size: int
+
+
 class _Reader:
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -133,6 +143,8 @@ class _Reader:
         self._parameters = Parameters(document, self._requests)
         self._made: dict[tuple[str, int], Any] = {}
         self._file_references: dict[str, bool] = {}
+        self._targets: dict[str, dict[str, Any]] = {}
+        self._looks = MAX_LOOKS
 
     def operation(
         self, name: str, path: str, method: str, item: dict[str, Any], node: dict[str, Any]
@@ -221,6 +233,7 @@ class _Reader:
         )
 
     def _is_file(self, schema: Any) -> bool:
+        self._look()
         reference = mapping(schema).get("$ref")
         if not isinstance(reference, str):
             return self._has_only_files(schema)
@@ -240,41 +253,70 @@ class _Reader:
         for _ in range(limit):
             if not waiting:
                 return
-            part: dict[str, Any] = {}
-            with suppress(DefinitionError):  # A reference that leads nowhere means anything.
-                part = mapping(self._document.resolve(waiting.popleft()))
+            self._look()
+            part = self._target(waiting.popleft())
             yield part
             for word in ("allOf", "anyOf", "oneOf"):
                 waiting.extend(sequence(part.get(word))[:limit])
             waiting.extend(part[word] for word in words if word in part)
 
-    def _output(self, node: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the schema of the successful answers, or None if one has no schema.
+    def _look(self) -> None:
+        self._looks -= 1
+        if self._looks < 0:
+            raise DefinitionError("the bodies of the document take too long to look at for files")
 
-        An answer without content is null.
-        """
+    def _target(self, schema: Any) -> dict[str, Any]:
+        reference = mapping(schema).get("$ref")
+        if not isinstance(reference, str):
+            return mapping(schema)
+        if reference not in self._targets:  # It may lead through long references.
+            self._targets[reference] = {}
+            with suppress(DefinitionError):  # A reference that leads nowhere means anything.
+                self._targets[reference] = mapping(self._document.resolve(schema))
+        return self._targets[reference]
+
+    def _output(self, node: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the schema of the successful answers, or None if one has no schema."""
         responses = mapping(node.get("responses"))
-        found: list[Any] = []
+        found: dict[str, dict[str, Any]] = {}
+        left = MAX_OUTPUT_NODES
         for status in sorted(
             status for status in responses if re.fullmatch(r"2[0-9X][0-9X]", status.upper())
         ):
             try:
-                content = mapping(mapping(self._document.resolve(responses[status])).get("content"))
+                response = mapping(self._document.resolve(responses[status]))
             except DefinitionError:
                 return None
-            schemas = [
-                mapping(media).get("schema") for kind, media in content.items() if is_json(kind)
-            ]
-            schema = next((one for one in schemas if isinstance(one, dict)), None)
-            if content and schema is None:
+            answer = self._once(self._answer, response)
+            if answer is None:
                 return None
-            schema = schema if content else {"type": "null"}
-            found += [] if schema in found else [schema]
-        if found in ([], [{"type": "null"}]):
+            left -= 0 if answer.text in found else answer.size
+            if left < 0:
+                return None
+            found[answer.text] = answer.schema
+        if not found or list(found.values()) == [NOTHING]:
             return None
-        converted = self._responses.convert(found[0] if len(found) == 1 else {"anyOf": found})
-        schema, complete = self._responses.with_definitions(converted, MAX_OUTPUT_NODES)
+        several = [*found.values()]
+        schema, complete = self._responses.with_definitions(
+            several[0] if len(several) == 1 else {"anyOf": several}, MAX_OUTPUT_NODES
+        )
         return schema if complete else None
+
+    def _answer(self, response: dict[str, Any]) -> _Answer | None:
+        """Return the schema of an answer, or None if it has none, or a large one.
+
+        An answer without content is null.
+        """
+        content = mapping(response.get("content"))
+        kinds = (mapping(media).get("schema") for kind, media in content.items() if is_json(kind))
+        schema = next((one for one in kinds if isinstance(one, dict)), None)
+        if content and schema is None:
+            return None
+        converted = self._responses.convert(schema) if content else NOTHING
+        size = weight(converted)
+        if size > MAX_OUTPUT_NODES:
+            return None
+        return _Answer(converted, json.dumps(converted, sort_keys=True), size)
 
 
 def _is_binary(part: dict[str, Any]) -> bool:
