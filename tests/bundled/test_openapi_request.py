@@ -370,6 +370,7 @@ def test_files_that_combine_without_end_are_looked_at_within_a_limit():
         ("/x?id={id}", {"id": "a&b=c#d"}, ("/x", "id=a%26b%3Dc%23d")),
         ("/x#Action=Get", {}, ("/x", "")),
         ("/x?v=1#Action=Get", {}, ("/x", "v=1")),
+        ("/x/{id?}?v={v#}#z", {"id": "5", "v": "a&b"}, ("/x/5", "v=a%26b")),
     ],
 )
 def test_a_path_may_have_a_fixed_query_and_a_fragment(path, arguments, expected):
