@@ -614,11 +614,11 @@ def test_another_process(playground, open_page, tmp_path):
 
 
 def test_a_journal(playground, open_page, tmp_path):
-    """A journal's calls are history; an unknown one is settled or reopened."""
+    """A journal's calls are history, with texts as they are; an unknown one is settled or reopened."""
     journal = Journal(tmp_path / "calls.journal")
 
     @FunctionTool
-    async def pay(amount: int) -> str:
+    async def pay(amount: int, to: str = "") -> str:
         """Pay."""
         if amount > 1:
             await asyncio.sleep(60)
@@ -626,7 +626,7 @@ def test_a_journal(playground, open_page, tmp_path):
 
     async def fill():
         tool = journal.once(pay, run="order-17")
-        await tool(ToolCall(id="c1", name="pay", arguments={"amount": 1}))
+        await tool(ToolCall(id="c1", name="pay", arguments={"amount": 1, "to": "Zoë"}))
         for id in ("c2", "c3"):
             task = asyncio.create_task(tool(ToolCall(id=id, name="pay", arguments={"amount": 9})))
             await asyncio.sleep(0.3)
@@ -638,6 +638,11 @@ def test_a_journal(playground, open_page, tmp_path):
     unknown = page.locator("#journal li[data-outcome=unknown]")
     unknown.first.wait_for()
     assert unknown.count() == 2
+    replayed = page.evaluate(
+        """async (key) => (await import("/files/dom.js")).post("/api/replayed", { key })""",
+        journal.calls()[0].key,
+    )
+    assert '"to": "Zoë"' in replayed["text"]
     unknown.first.locator("input").fill("it went through")
     unknown.first.get_by_text("It was done").click()
     until(page, "document.querySelectorAll('#journal li[data-outcome=unknown]').length === 1")
