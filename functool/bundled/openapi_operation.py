@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from functool import DefinitionError
 from functool.bundled.openapi_document import METHODS, Document, mapping, sequence
+from functool.bundled.openapi_files import Files
 from functool.bundled.openapi_names import UniqueNames, valid_name
 from functool.bundled.openapi_parameters import BODY, VARIABLE, Parameter, Parameters, described
 from functool.bundled.openapi_schema import MAX_NODES, Schemas, shortened, weight
@@ -26,12 +25,6 @@ PARAMETER_SIZE = 400
 
 MAX_ALTERNATIVES = 100
 """How many ways to sign in one operation may have, and how many schemes each way."""
-
-MAX_COMBINED, MAX_IN_FIELD = 100, 8
-"""How many of the schemas that a body or one of its fields combines are looked at for files."""
-
-MAX_LOOKS = 200_000
-"""How many fields and schemas of a document are looked at for files. Operations can share them."""
 
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
@@ -142,9 +135,7 @@ class _Reader:
         self._responses = Schemas(document, "writeOnly")
         self._parameters = Parameters(document, self._requests)
         self._made: dict[tuple[str, int], Any] = {}
-        self._file_references: dict[str, bool] = {}
-        self._targets: dict[str, dict[str, Any]] = {}
-        self._looks = MAX_LOOKS
+        self._files = Files(document)
 
     def operation(
         self, name: str, path: str, method: str, item: dict[str, Any], node: dict[str, Any]
@@ -209,71 +200,23 @@ class _Reader:
             if media_type == MULTIPART
             else media.get("schema")
         )
-        files = self._files(schema) if media_type == MULTIPART else frozenset()
+        files = self._files.of(schema) if media_type == MULTIPART else frozenset()
         converted = self._requests.convert(schema)
         if media_type == MULTIPART:
             converted = _with_files(converted, files)
         elif not (is_json(media_type) or media_type in (FORM, MULTIPART)):
             converted = {"type": "string", "description": f"{media_type}. {_FILE_TEXT}"}
+        made = described({"description": "The body of the request.", **converted}, body)
+        if inside := sorted(files - mapping(mapping(schema).get("properties")).keys()):
+            text = f"Files: {', '.join(inside)}. {_FILE_TEXT} {made.get('description', '')}"
+            made["description"] = shortened(text)
         return Body(
             media_type=media_type,
             required=body.get("required") is True,
-            schema=described({"description": "The body of the request.", **converted}, body),
+            schema=made,
             files=files,
             encoding=mapping(media.get("encoding")),
         )
-
-    def _files(self, schema: Any) -> frozenset[str]:
-        """Return the names of the fields that are files, or lists of files."""
-        return frozenset(
-            name
-            for part in self._combined(schema, MAX_COMBINED)
-            for name, field in mapping(part.get("properties")).items()
-            if self._is_file(field)
-        )
-
-    def _is_file(self, schema: Any) -> bool:
-        self._look()
-        reference = mapping(schema).get("$ref")
-        if not isinstance(reference, str):
-            return self._has_only_files(schema)
-        if reference not in self._file_references:  # Many fields may refer to one schema.
-            self._file_references[reference] = self._has_only_files(schema)
-        return self._file_references[reference]
-
-    def _has_only_files(self, schema: Any) -> bool:
-        """Whether every text that a field may be, alone or in a list, is a file."""
-        parts = list(self._combined(schema, MAX_IN_FIELD, "items"))
-        texts = [_is_binary(part) for part in parts if _is_binary(part) or _is_text(part)]
-        return bool(texts) and all(texts)
-
-    def _combined(self, schema: Any, limit: int, *words: str) -> Iterator[dict[str, Any]]:
-        """Yield a schema and those in it, such as the null of an optional field."""
-        waiting = deque([schema])
-        for _ in range(limit):
-            if not waiting:
-                return
-            self._look()
-            part = self._target(waiting.popleft())
-            yield part
-            for word in ("allOf", "anyOf", "oneOf"):
-                waiting.extend(sequence(part.get(word))[:limit])
-            waiting.extend(part[word] for word in words if word in part)
-
-    def _look(self) -> None:
-        self._looks -= 1
-        if self._looks < 0:
-            raise DefinitionError("the bodies of the document take too long to look at for files")
-
-    def _target(self, schema: Any) -> dict[str, Any]:
-        reference = mapping(schema).get("$ref")
-        if not isinstance(reference, str):
-            return mapping(schema)
-        if reference not in self._targets:  # It may lead through long references.
-            self._targets[reference] = {}
-            with suppress(DefinitionError):  # A reference that leads nowhere means anything.
-                self._targets[reference] = mapping(self._document.resolve(schema))
-        return self._targets[reference]
 
     def _output(self, node: dict[str, Any]) -> dict[str, Any] | None:
         """Return the schema of the successful answers, or None if one has no schema."""
@@ -319,16 +262,6 @@ class _Reader:
         return _Answer(converted, json.dumps(converted, sort_keys=True), size)
 
 
-def _is_binary(part: dict[str, Any]) -> bool:
-    return part.get("format") == "binary" or (
-        "contentMediaType" in part and "contentEncoding" not in part
-    )
-
-
-def _is_text(part: dict[str, Any]) -> bool:
-    return "string" in (part.get("type"), *sequence(part.get("type")))
-
-
 def _description(node: dict[str, Any]) -> str:
     given = [node.get(word) for word in ("summary", "description")]
     texts = [shortened(str(text)) for text in given if isinstance(text, (str, int, float))]
@@ -354,7 +287,7 @@ def _operation_name(path: str, method: str, given: Any) -> str:
 
 def _preference(media_type: str) -> tuple[int, str]:
     order = (
-        media_type == "application/json",
+        media_type.partition(";")[0].strip().lower() == "application/json",
         # A JSON Patch is a list. Kubernetes describes it as an object, as it does other patches.
         is_json(media_type) and "json-patch" not in media_type,
         is_json(media_type),

@@ -238,6 +238,7 @@ PATCH = "application/{}patch+json"
     ("kinds", "chosen"),
     [
         (["application/hal+json", "*/*", "application/json"], "application/json"),
+        (["application/hal+json", "application/json; v=1", "*/*"], "application/json; v=1"),
         ([PATCH.format("json-"), PATCH.format("merge-"), "text/plain"], PATCH.format("merge-")),
         ([PATCH.format("json-"), "multipart/form-data"], PATCH.format("json-")),
         (["text/plain", "multipart/form-data"], "multipart/form-data"),
@@ -315,6 +316,16 @@ def test_multipart():
 
 
 BINARY = [{"type": "string", "format": "binary"}, {"contentMediaType": "image/png"}]
+
+
+def test_the_model_reads_which_fields_in_a_part_of_a_body_are_files():
+    """A field beside the others says so itself; one in a part is named by the body."""
+    part = {"properties": {"f": BINARY[0]}}
+    kind = "multipart/form-data"
+    told = operation(body={kind: {"schema": {"allOf": [part], "description": "A photo."}}}).schema
+
+    text = "Files: f. Text, or for bytes a data: URL with base64. A photo."
+    assert told["properties"]["body"]["description"] == text
 
 
 @pytest.mark.parametrize("binary", BINARY)
