@@ -57,6 +57,9 @@ MAX_LISTED = 1_000
 ARGUMENTS = 65_536
 """Bytes of the arguments of a write beside its content."""
 
+LONGER = 3
+"""How many times longer a text may be in JSON, if it is one that a person can read."""
+
 PathText = Annotated[
     str,
     Field(
@@ -105,8 +108,8 @@ def file_tools(
         FunctionTool(files.search_files, settings=reads),
     ]
     if not read_only:
-        # A text is longer in JSON, and an edit has two of them.
-        room = ARGUMENTS + 2 * max_bytes
+        # Some models write `é` as `\u00e9`, and an edit has two texts.
+        room = ARGUMENTS + 2 * LONGER * max_bytes
         edits = replace(writes, idempotent=False)
         tools.append(FunctionTool(files.write_file, settings=writes, max_argument_bytes=room))
         tools.append(FunctionTool(files.edit_file, settings=edits, max_argument_bytes=room))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from functool import DefinitionError
 from functool.bundled.openapi_document import METHODS, Document, mapping, sequence
+from functool.bundled.openapi_files import Files
 from functool.bundled.openapi_names import UniqueNames, valid_name
 from functool.bundled.openapi_parameters import BODY, VARIABLE, Parameter, Parameters, described
 from functool.bundled.openapi_schema import MAX_NODES, Schemas, shortened, weight
@@ -27,12 +26,10 @@ PARAMETER_SIZE = 400
 MAX_ALTERNATIVES = 100
 """How many ways to sign in one operation may have, and how many schemes each way."""
 
-MAX_COMBINED, MAX_IN_FIELD = 100, 8
-"""How many of the schemas that a body or one of its fields combines are looked at for files."""
-
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 
+NOTHING = {"type": "null"}
 _T = TypeVar("_T")
 _FILE_TEXT = "Text, or for bytes a data: URL with base64."
 
@@ -125,6 +122,12 @@ def _raise(message: str) -> Operation:
     raise DefinitionError(message)
 
 
+class _Answer(NamedTuple):
+    schema: dict[str, Any]
+    text: str
+    size: int
+
+
 class _Reader:
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -132,7 +135,7 @@ class _Reader:
         self._responses = Schemas(document, "writeOnly")
         self._parameters = Parameters(document, self._requests)
         self._made: dict[tuple[str, int], Any] = {}
-        self._file_references: dict[str, bool] = {}
+        self._files = Files(document)
 
     def operation(
         self, name: str, path: str, method: str, item: dict[str, Any], node: dict[str, Any]
@@ -197,94 +200,66 @@ class _Reader:
             if media_type == MULTIPART
             else media.get("schema")
         )
-        files = self._files(schema) if media_type == MULTIPART else frozenset()
+        files = self._files.of(schema) if media_type == MULTIPART else frozenset()
         converted = self._requests.convert(schema)
         if media_type == MULTIPART:
             converted = _with_files(converted, files)
         elif not (is_json(media_type) or media_type in (FORM, MULTIPART)):
             converted = {"type": "string", "description": f"{media_type}. {_FILE_TEXT}"}
+        made = described({"description": "The body of the request.", **converted}, body)
+        if inside := sorted(files - mapping(mapping(schema).get("properties")).keys()):
+            text = f"Files: {', '.join(inside)}. {_FILE_TEXT} {made.get('description', '')}"
+            made["description"] = shortened(text)
         return Body(
             media_type=media_type,
             required=body.get("required") is True,
-            schema=described({"description": "The body of the request.", **converted}, body),
+            schema=made,
             files=files,
             encoding=mapping(media.get("encoding")),
         )
 
-    def _files(self, schema: Any) -> frozenset[str]:
-        """Return the names of the fields that are files, or lists of files."""
-        return frozenset(
-            name
-            for part in self._combined(schema, MAX_COMBINED)
-            for name, field in mapping(part.get("properties")).items()
-            if self._is_file(field)
-        )
-
-    def _is_file(self, schema: Any) -> bool:
-        reference = mapping(schema).get("$ref")
-        if not isinstance(reference, str):
-            return self._has_only_files(schema)
-        if reference not in self._file_references:  # Many fields may refer to one schema.
-            self._file_references[reference] = self._has_only_files(schema)
-        return self._file_references[reference]
-
-    def _has_only_files(self, schema: Any) -> bool:
-        """Whether every text that a field may be, alone or in a list, is a file."""
-        parts = list(self._combined(schema, MAX_IN_FIELD, "items"))
-        texts = [_is_binary(part) for part in parts if _is_binary(part) or _is_text(part)]
-        return bool(texts) and all(texts)
-
-    def _combined(self, schema: Any, limit: int, *words: str) -> Iterator[dict[str, Any]]:
-        """Yield a schema and those in it, such as the null of an optional field."""
-        waiting = deque([schema])
-        for _ in range(limit):
-            if not waiting:
-                return
-            part: dict[str, Any] = {}
-            with suppress(DefinitionError):  # A reference that leads nowhere means anything.
-                part = mapping(self._document.resolve(waiting.popleft()))
-            yield part
-            for word in ("allOf", "anyOf", "oneOf"):
-                waiting.extend(sequence(part.get(word))[:limit])
-            waiting.extend(part[word] for word in words if word in part)
-
     def _output(self, node: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the schema of the successful answers, or None if one has no schema.
-
-        An answer without content is null.
-        """
+        """Return the schema of the successful answers, or None if one has no schema."""
         responses = mapping(node.get("responses"))
-        found: list[Any] = []
+        found: dict[str, dict[str, Any]] = {}
+        left = MAX_OUTPUT_NODES
         for status in sorted(
             status for status in responses if re.fullmatch(r"2[0-9X][0-9X]", status.upper())
         ):
             try:
-                content = mapping(mapping(self._document.resolve(responses[status])).get("content"))
+                response = mapping(self._document.resolve(responses[status]))
             except DefinitionError:
                 return None
-            schemas = [
-                mapping(media).get("schema") for kind, media in content.items() if is_json(kind)
-            ]
-            schema = next((one for one in schemas if isinstance(one, dict)), None)
-            if content and schema is None:
+            answer = self._once(self._answer, response)
+            if answer is None:
                 return None
-            schema = schema if content else {"type": "null"}
-            found += [] if schema in found else [schema]
-        if found in ([], [{"type": "null"}]):
+            left -= 0 if answer.text in found else answer.size
+            if left < 0:
+                return None
+            found[answer.text] = answer.schema
+        if not found or list(found.values()) == [NOTHING]:
             return None
-        converted = self._responses.convert(found[0] if len(found) == 1 else {"anyOf": found})
-        schema, complete = self._responses.with_definitions(converted, MAX_OUTPUT_NODES)
+        several = [*found.values()]
+        schema, complete = self._responses.with_definitions(
+            several[0] if len(several) == 1 else {"anyOf": several}, MAX_OUTPUT_NODES
+        )
         return schema if complete else None
 
+    def _answer(self, response: dict[str, Any]) -> _Answer | None:
+        """Return the schema of an answer, or None if it has none, or a large one.
 
-def _is_binary(part: dict[str, Any]) -> bool:
-    return part.get("format") == "binary" or (
-        "contentMediaType" in part and "contentEncoding" not in part
-    )
-
-
-def _is_text(part: dict[str, Any]) -> bool:
-    return "string" in (part.get("type"), *sequence(part.get("type")))
+        An answer without content is null.
+        """
+        content = mapping(response.get("content"))
+        kinds = (mapping(media).get("schema") for kind, media in content.items() if is_json(kind))
+        schema = next((one for one in kinds if isinstance(one, dict)), None)
+        if content and schema is None:
+            return None
+        converted = self._responses.convert(schema) if content else NOTHING
+        size = weight(converted)
+        if size > MAX_OUTPUT_NODES:
+            return None
+        return _Answer(converted, json.dumps(converted, sort_keys=True), size)
 
 
 def _description(node: dict[str, Any]) -> str:
@@ -312,7 +287,7 @@ def _operation_name(path: str, method: str, given: Any) -> str:
 
 def _preference(media_type: str) -> tuple[int, str]:
     order = (
-        media_type == "application/json",
+        media_type.partition(";")[0].strip().lower() == "application/json",
         # A JSON Patch is a list. Kubernetes describes it as an object, as it does other patches.
         is_json(media_type) and "json-patch" not in media_type,
         is_json(media_type),

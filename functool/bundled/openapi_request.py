@@ -32,6 +32,8 @@ _DATA_URL = re.compile(
     r"data:([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)?((?:;[^,;]*)*),(.*)", re.DOTALL
 )
 _TEMPLATE = re.compile(r"\{([^{}/]*)\}")
+# The path and its query. Some frameworks write an optional variable as `{id?}`.
+_PARTS = re.compile(r"((?:\{[^{}/]*\}|[^?#])*)\??((?:\{[^{}/]*\}|[^#])*)")
 
 
 class UnsafeValue(ToolError):
@@ -63,7 +65,7 @@ def prepare(operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
     ]
     segments = {p.name: _segment(p, value) for p, value in given if p.place == "path"}
     # A path may end with a fixed query, and with a fragment that only makes it unique.
-    path, _, fixed = operation.path.partition("#")[0].partition("?")
+    path, fixed = next(_PARTS.finditer(operation.path)).groups()
     query = [_filled(fixed, segments, "/%:@!$&'()*+,;=~?")] if fixed else []
     query += [pair for p, value in given if p.place == "query" for pair in pairs(p.name, p, value)]
     headers = {p.name: _header(p, value) for p, value in given if p.place == "header"}

@@ -170,10 +170,11 @@ async def _open_with(
     home: bool,
 ) -> AsyncIterator[Any]:
     """Send a request with the host's client. What the client adds goes to the API's origin only."""
-    address, _, query = url.partition("?")
-    request = client.build_request(method, address, headers=headers, content=content)
-    if query:
-        request.url = request.url.copy_with(query=_query(request.url.query.decode(), query))
+    # A client may sign here what it sees, so it sees the whole URL.
+    request = client.build_request(method, url, headers=headers, content=content)
+    own, query = request.url.query, _query(request.url.query.decode(), url.partition("?")[2])
+    if query != own:
+        request.url = request.url.copy_with(query=query)
     if not home:
         request = type(request)(method, url, headers=headers)
     try:
@@ -214,7 +215,7 @@ def _query(own: str, query: str) -> bytes:
     """
     kept = list(filter(None, own.split("&")))
     taken = _names(kept)
-    added = [pair for pair in query.split("&") if taken.isdisjoint(_names([pair]))]
+    added = [pair for pair in filter(None, query.split("&")) if taken.isdisjoint(_names([pair]))]
     return "&".join([*kept, *added]).encode()
 
 

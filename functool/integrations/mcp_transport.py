@@ -76,7 +76,8 @@ class Endpoint:
             raise TypeError("headers and auth go with a URL: a command gets its environment")
         rule = "it is printable ASCII, without spaces or a line end around it"
         for name, value in self._headers.items():
-            if not (value.isascii() and value.isprintable() and value == value.strip()):
+            is_text = isinstance(value, str) and value.isascii() and value.isprintable()
+            if not is_text or value != value.strip():
                 # The HTTP client would show the value, which is often a secret.
                 raise ValueError(f"the value of the header {name!r} cannot be sent: {rule}")
 

@@ -194,7 +194,8 @@ class Desk:
                 return {"tool": entry["tool"], "text": entry["text"]}
         for each in self.journal.each() if self.journal is not None else ():
             if each.key == sent.get("key"):
-                return {"tool": each.tool, "text": json.dumps(each.arguments, indent=2)}
+                text = json.dumps(each.arguments, indent=2, ensure_ascii=False)
+                return {"tool": each.tool, "text": text}
         raise ValueError("this call is not kept any more")
 
     def answer(self, sent: Mapping[str, Any]) -> None:

@@ -495,6 +495,7 @@ def test_html_becomes_markdown(server):
         ("text/html; charset=iso-8859-1", "„5 €“ …".encode("cp1252"), "„5 €“ …"),
         ("text/plain; charset=us-ascii", "it’s".encode("cp1252"), "it’s"),
         ("text/plain; charset=gb2312", "朱镕基".encode("gbk"), "朱镕基"),
+        ("text/plain; charset=gbk", "䶮𠮷".encode("gb18030"), "䶮𠮷"),
         ("text/plain; charset=Shift_JIS", "①".encode("cp932"), "①"),
         ("text/plain; charset=euc-kr", "똠방각하".encode("cp949"), "똠방각하"),
         ("text/plain", "Zürich".encode(), "Zürich"),

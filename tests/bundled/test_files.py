@@ -3,6 +3,7 @@
 import asyncio
 import encodings
 import io
+import json
 import os
 import re
 import resource
@@ -154,6 +155,20 @@ def test_a_large_limit_holds_for_writes_and_edits(root, limit):
     assert (root / "a").read_text() == (root / "b").read_text() == text
     too_long = call(tools, "write_file", path="a", content="x" * (limit + 1))
     assert outcome(too_long) == "FileTooLarge"
+
+
+def test_the_limit_of_writes_is_that_of_the_text(root):
+    """A model may write each letter of a text as an escape, and replace a long text by another."""
+    tools = file_tools([root], max_bytes=300_000)
+    old, new = "б" * 150_000, "д" * 150_000
+    for name, arguments in [
+        ("write_file", {"path": "a", "content": old}),
+        ("edit_file", {"path": "a", "old": old, "new": new}),
+    ]:
+        sent = ToolCall(name=name, arguments=json.dumps(arguments))
+        assert tools.call_sync(sent).success
+
+    assert (root / "a").read_text() == new
 
 
 def test_the_limit_is_exact(root):

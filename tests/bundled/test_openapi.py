@@ -1195,6 +1195,20 @@ def test_the_parameters_of_the_client_replace_no_argument(server, library, argum
     assert "q=1" not in server.seen[1].path
 
 
+def test_a_client_that_signs_what_it_builds_sees_the_query(server):
+    """A host may sign in `build_request`, and its signature has to cover the arguments in the query."""
+    server.reply("/x", "ok")
+
+    class Signing(httpx2.AsyncClient):
+        def build_request(self, method, url, **options):
+            options["headers"] = {**options["headers"], "X-Signed": str(url)}
+            return super().build_request(method, url, **options)
+
+    spec = document(get(parameters=[{"name": "q", "in": "query", "schema": {}}]))
+    call_through(Signing(), spec, "x", {"q": "a b"}, base_url=server.url)
+    assert server.seen[0].headers["X-Signed"] == f"{server.url}/x?q=a%20b"
+
+
 def test_a_client_that_is_not_async_is_refused():
     """A sync client is the author's mistake, and found at once."""
     with httpx2.Client() as client, pytest.raises(DefinitionError, match="AsyncClient"):

@@ -7,10 +7,10 @@ import httpx2
 import pytest
 
 from functool import DefinitionError
-from functool.bundled import openapi
+from functool.bundled import openapi, openapi_schema
 from functool.bundled.openapi import OpenAPITool, openapi_tools, pin
 from functool.bundled.openapi_operation import operations
-from tests.bundled.documents import document, get, tools_of
+from tests.bundled.documents import document, get, sending, tools_of
 from tests.bundled.test_openapi_names import lines
 
 
@@ -275,3 +275,37 @@ def test_the_output_is_that_of_every_success(responses, output):
     tools = tools_of(document(get(responses=responses)))
 
     assert tools["x"].schema.output == output
+
+
+def test_an_answer_that_operations_share_is_converted_once(monkeypatch):
+    """Operations that refer to the same large answers are read as fast as those with small ones."""
+    converted = []
+    convert = openapi_schema.Schemas.convert
+    monkeypatch.setattr(
+        openapi_schema.Schemas,
+        "convert",
+        lambda self, schema: (converted.append(1), convert(self, schema))[1],
+    )
+    names = [f"2{n:02}" for n in range(30)]
+    answers = {name: answer({"description": name, "type": "object"}) for name in names}
+    referring = {name: {"$ref": f"#/components/responses/{name}"} for name in names}
+    paths = get("/a", "a", responses=referring) | get("/b", "b", responses=referring)
+    tools = tools_of(document(paths, components={"responses": answers}))
+
+    assert len(converted) == 30
+    assert len(tools["b"].schema.output["anyOf"]) == 30
+
+
+def test_files_that_operations_share_are_looked_for_within_a_limit():
+    """Bodies that stand for fields without end are refused, and each alone is none of them."""
+    fields = {f"f{n}": {"type": "string"} for n in range(1_000)}
+    many = {"allOf": [{"$ref": "#/components/schemas/S"}] * 90}
+    kind = "multipart/form-data"
+    paths = {}
+    for name in ("a", "b", "c"):
+        paths |= sending(many, f"/{name}", name, kind=kind)
+    spec = document(paths, components={"schemas": {"S": {"properties": fields}}})
+
+    with pytest.raises(DefinitionError, match=r"c \(POST /c\): .* too long to look at for files"):
+        tools_of(spec)
+    assert list(tools_of(spec, include=["c"])) == ["c"]

@@ -238,6 +238,7 @@ PATCH = "application/{}patch+json"
     ("kinds", "chosen"),
     [
         (["application/hal+json", "*/*", "application/json"], "application/json"),
+        (["application/hal+json", "application/json; v=1", "*/*"], "application/json; v=1"),
         ([PATCH.format("json-"), PATCH.format("merge-"), "text/plain"], PATCH.format("merge-")),
         ([PATCH.format("json-"), "multipart/form-data"], PATCH.format("json-")),
         (["text/plain", "multipart/form-data"], "multipart/form-data"),
@@ -317,6 +318,16 @@ def test_multipart():
 BINARY = [{"type": "string", "format": "binary"}, {"contentMediaType": "image/png"}]
 
 
+def test_the_model_reads_which_fields_in_a_part_of_a_body_are_files():
+    """A field beside the others says so itself; one in a part is named by the body."""
+    part = {"properties": {"f": BINARY[0]}}
+    kind = "multipart/form-data"
+    told = operation(body={kind: {"schema": {"allOf": [part], "description": "A photo."}}}).schema
+
+    text = "Files: f. Text, or for bytes a data: URL with base64. A photo."
+    assert told["properties"]["body"]["description"] == text
+
+
 @pytest.mark.parametrize("binary", BINARY)
 @pytest.mark.parametrize(
     ("wrap", "is_file"),
@@ -370,6 +381,7 @@ def test_files_that_combine_without_end_are_looked_at_within_a_limit():
         ("/x?id={id}", {"id": "a&b=c#d"}, ("/x", "id=a%26b%3Dc%23d")),
         ("/x#Action=Get", {}, ("/x", "")),
         ("/x?v=1#Action=Get", {}, ("/x", "v=1")),
+        ("/x/{id?}?v={v#}#z", {"id": "5", "v": "a&b"}, ("/x/5", "v=a%26b")),
     ],
 )
 def test_a_path_may_have_a_fixed_query_and_a_fragment(path, arguments, expected):

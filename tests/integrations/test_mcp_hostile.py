@@ -471,7 +471,10 @@ def test_headers_go_with_a_url():
         results(HOSTILE, "fine", headers={"Authorization": "Bearer x"})
 
 
-@pytest.mark.parametrize("value", ["Bearer s3cret\n", " Bearer s3cret", "Bearer s3cret\u00fc"])
+VALUES = ["Bearer s3cret\n", " Bearer s3cret", "Bearer s3cret\u00fc", b"Bearer s3cret", None]
+
+
+@pytest.mark.parametrize("value", VALUES)
 def test_a_header_that_cannot_be_sent_is_not_shown(value):
     """The error for a header's value that HTTP does not take names the header, and not the value."""
     with pytest.raises(ValueError, match="Authorization") as caught:

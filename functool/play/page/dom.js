@@ -60,6 +60,7 @@ function request(body) {
 BigInt.prototype.toJSON = function () { return JSON.rawJSON(String(this)); };
 
 export function parsed(text) {
+  if (!/\d{16}/.test(text)) return JSON.parse(text); // A large text takes ten times longer below.
   return JSON.parse(text, (name, value, context) => isLong(value) && /^-?\d+$/.test(context?.source) ? BigInt(context.source) : value);
 }
 

@@ -17,7 +17,7 @@ const { integer } = window.JSONEditor.defaults.editors;
 const { getValue } = integer.prototype;
 integer.prototype.getValue = function () {
   const value = getValue.call(this);
-  return isLong(value) && JSON.rawJSON && /^\s*-?\d+\s*$/.test(this.value) ? BigInt(this.value) : value;
+  return isLong(value) && JSON.rawJSON && /^\s*[-+]?\d+\s*$/.test(this.value) ? BigInt(this.value) : value;
 };
 
 // Unions ask the library's validator which member a value fits. Its class is reached through an object.
