@@ -49,7 +49,7 @@ class Toolset(Mapping[str, Tool]):
     """
 
     def __init__(self, tools: Iterable[Tool] = (), *, max_concurrency: int | None = None) -> None:
-        self.max_concurrency = checked_limit(max_concurrency, "max_concurrency")
+        self.max_concurrency: int | None = checked_limit(max_concurrency, "max_concurrency")
         if isinstance(tools, Tool):
             raise DefinitionError(f"a Toolset takes a list of tools: Toolset([{tools.name}])")
         if not isinstance(tools, Iterable):

@@ -78,6 +78,7 @@ class ProcessExecutor:
         self._context = context or multiprocessing.get_context("spawn")
         self._lock = threading.Lock()
         self._pool: Any = None
+        self._closings = 0
         self._end: Callable[[], object] = bool  # Nothing to end yet.
 
     async def __call__(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -87,24 +88,33 @@ class ProcessExecutor:
             TypeError: A worker cannot find the function by its name, or something cannot be sent
                 to another process.
             WorkerDied: The worker died while it had the call.
-            ToolError: The workers died before the call began.
+            ToolError: The workers died before the call began, twice, or the executor was closed.
         """
-        job = _packed(func, args, kwargs)
-        pool = await in_thread(self._running_pool)
-        ticket = _new_ticket()
-        try:
-            return _unpacked(await _outcome(pool, pool.schedule(_work, (ticket, job)), ticket))
-        except ProcessExpired as expired:
-            died = f"The worker process of the tool died (exit code {expired.exitcode})."
-            raise _lost(died, ticket) from expired
-        except concurrent.futures.BrokenExecutor as broken:
-            raise _lost("The worker processes of the tool died.", ticket) from broken
-        finally:
-            _take(ticket)
+        job, closings = _packed(func, args, kwargs), self._closings
+        attempts = 0
+        while True:
+            attempts += 1
+            ticket = _new_ticket()
+            try:
+                pool, future = await in_thread(self._schedule, ticket, job)
+                outcome = await _outcome(pool, future, ticket)
+            except (ProcessExpired, concurrent.futures.BrokenExecutor) as error:
+                died = _words_of(error)
+                if not _take(ticket):
+                    unknown = "It is unknown whether this call took effect."
+                    raise WorkerDied(f"{died} {unknown}") from error
+                # A worker that dies at once can break its pool, with the calls of others in it.
+                if attempts == 2 or self._closings != closings:
+                    raise ToolError(f"{died} The call was not run.") from error
+            else:
+                return _unpacked(outcome)
+            finally:
+                _take(ticket)
 
     def close(self) -> None:
         """Kill the workers. Calls that wait for them fail. A later call starts new workers."""
         with self._lock:
+            self._closings += 1
             self._end()
             self._pool = None
 
@@ -114,20 +124,32 @@ class ProcessExecutor:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    def _schedule(self, ticket: str, job: bytes) -> tuple[Any, Any]:
+        """Return the pool and the future of a call.
+
+        Raises:
+            BrokenExecutor: The pool broke in the meantime.
+        """
+        with self._lock:
+            pool = self._running_pool()
+            try:
+                return pool, pool.schedule(_work, (ticket, job))
+            except RuntimeError as error:
+                raise concurrent.futures.BrokenExecutor(str(error)) from error
+
     def _running_pool(self) -> Any:
         """Return the pool. Make a new one if there is none, or if a dead worker broke the last."""
-        with self._lock:
-            if self._pool is not None and not self._pool.active:
-                self._end()
-                self._pool = None
-            if self._pool is None:
-                self._pool = ProcessPool(
-                    max_workers=self._max_workers, initializer=_initialize, context=self._context
-                )
-                # This also stops the pool at the end of the program, before pebble would replace
-                # its workers.
-                self._end = weakref.finalize(self, _stop, self._pool)
-            return self._pool
+        if self._pool is not None and not self._pool.active:
+            self._end()
+            self._pool = None
+        if self._pool is None:
+            self._pool = ProcessPool(
+                max_workers=self._max_workers, initializer=_initialize, context=self._context
+            )
+            # This also stops the pool at the end of the program, before pebble would replace its
+            # workers.
+            self._end = weakref.finalize(self, _stop, self._pool)
+        return self._pool
 
 
 def _stop(pool: Any) -> None:
@@ -192,11 +214,11 @@ def _take(ticket: str) -> bool:
     return True
 
 
-def _lost(died: str, ticket: str) -> ToolError:
-    """Return the error for a call whose worker died, or died before it began the call."""
-    if _take(ticket):
-        return ToolError(f"{died} The call was not run.")
-    return WorkerDied(f"{died} It is unknown whether this call took effect.")
+def _words_of(error: Exception) -> str:
+    code = getattr(error, "exitcode", None)  # Only a `ProcessExpired` has one.
+    if code is not None:
+        return f"The worker process of the tool died (exit code {code})."
+    return "The worker processes of the tool died."
 
 
 def _packed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:

@@ -29,7 +29,7 @@ from functool import (
 from functool.guardrails import block, redact, text, truncate
 from tests.guardrails.tools import echo_tool, said
 from tests.strategies import SINGLE, nested
-from tests.support import call
+from tests.support import call, since_pydantic_2_14
 
 SHORT = ToolResult.failed("short", output=[TextContent(text="o" * 500)])
 
@@ -483,7 +483,9 @@ SHAPES = [
     (bytearray(b"no"), None),
     (b"\xff sk-1", None),
     (Reply(b"a sk-1"), {"body": "YSBbcmVkYWN0ZWRd"}),  # The base64 of "a [redacted]".
-    (deque([[b"sk-1", 1]]), [["W3JlZGFjdGVkXQ==", 1]]),
+    pytest.param(
+        deque([[b"sk-1", 1]]), [["W3JlZGFjdGVkXQ==", 1]], marks=since_pydantic_2_14
+    ),  # An older pydantic writes the `str` of a deque.
     (Reply(b"no"), None),
     (Reply(b"\xff sk-1"), None),
 ]
