@@ -63,7 +63,11 @@ def prepare(operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
         for p in operation.parameters
         if arguments.get(p.argument) is not None
     ]
-    segments = {p.name: _segment(p, value) for p, value in given if p.place == "path"}
+    segments = {
+        p.name: _segment(p, arguments.get(p.argument))
+        for p in operation.parameters
+        if p.place == "path"
+    }
     # A path may end with a fixed query, and with a fragment that only makes it unique.
     path, fixed = next(_PARTS.finditer(operation.path)).groups()
     query = [_filled(fixed, segments, "/%:@!$&'()*+,;=~?")] if fixed else []
@@ -145,6 +149,8 @@ def _filled(template: str, segments: Mapping[str, str], keep: str) -> str:
 
 def _segment(parameter: Parameter, value: Any) -> str:
     """Write a path value as one segment, in the styles `simple`, `label` and `matrix`."""
+    if value is None:  # Without its segment the path would be another one, such as that of a list.
+        raise UnsafeValue(f"The value of {parameter.argument!r} must not be null.")
     if any(map(_climbs, _leaves(value))):
         raise UnsafeValue(
             f"The value of {parameter.argument!r} must not have '.', '..' or control characters"

@@ -158,6 +158,16 @@ def test_a_path_value_does_not_climb(value):
         prepare(wanted, {"color": value})
 
 
+@pytest.mark.parametrize("style", ["simple", "label", "matrix"])
+@pytest.mark.parametrize("schema", [{}, {"type": ["string", "null"]}, {"$ref": "other.yaml#/id"}])
+def test_a_path_value_is_not_null(schema, style):
+    """Null is refused where a schema allows it: without its id, the deletion of a thing is one of all."""
+    wanted = operation("/things/{color}", [parameter("path", schema=schema, style=style)])
+
+    with pytest.raises(UnsafeValue, match="'color' must not be null"):
+        prepare(wanted, {"color": None})
+
+
 def test_the_plain_path_climbs():
     """The control: a path that is formatted and sent leads to another resource of the server."""
     url = httpx2.URL("https://api.example.com/v1/files/{color}".format(color="../admin"))
