@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from inspect import isawaitable
@@ -19,6 +20,12 @@ Auth: TypeAlias = Mapping[str, SecretSource] | SecretSource
 
 # A document may not put a key into a header that frames the message.
 FRAMING = RESERVED_FORMS - {"authorization", "cookie", "proxy_authorization"}
+
+# A key may have words in it, such as `Token abc` in the header `Authorization`.
+_WORD, _WORDS = re.compile(r"[!-~]+"), re.compile(r"[!-~]+(?: +[!-~]+)*")
+
+# A host gives the cookie that the server has set, and not every server decodes `%3D`.
+_COOKIE = "!#$%&'()*+/:<=>?@[]^`{|}~"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,19 +97,16 @@ def _add(found: Credentials, name: str, scheme: Mapping[str, Any], secret: Any) 
         pair = base64.b64encode(":".join(secret).encode()).decode()
         found.headers["Authorization"] = f"Basic {pair}"
         return
-    if (
-        not isinstance(secret, str)
-        or not secret
-        or any(ord(c) < 33 or ord(c) > 126 for c in secret)
-    ):
+    text = _WORD if place == "bearer" else _WORDS
+    if not isinstance(secret, str) or not text.fullmatch(secret):
         raise ToolError(f"The credentials for {name!r} are not set up correctly.")
     if place == "bearer":
         found.headers["Authorization"] = f"Bearer {secret}"
     elif place == "header":
         found.headers[str(scheme["name"])] = secret
     else:
-        pairs = found.query if place == "query" else found.cookies
-        pairs.append(f"{quote(str(scheme['name']), safe='')}={quote(secret, safe='')}")
+        pairs, safe = (found.query, "") if place == "query" else (found.cookies, _COOKIE)
+        pairs.append(f"{quote(str(scheme['name']), safe='')}={quote(secret, safe=safe)}")
 
 
 def _place(scheme: Mapping[str, Any]) -> str:

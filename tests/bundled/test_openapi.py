@@ -311,6 +311,10 @@ def secured(server, security, auth, **node):
         ("cookie", "s3cret", "headers", "Cookie", "sid=s3cret"),
         ("query", "s3cret", "path", None, "/x?api_key=s3cret"),
         ("basic", ("u", "p"), "headers", "Authorization", "Basic dTpw"),
+        ("key", "Token s3cret", "headers", "X-API-Key", "Token s3cret"),
+        ("cookie", "ab=/+%3D", "headers", "Cookie", "sid=ab=/+%3D"),
+        ("cookie", "a; b=c", "headers", "Cookie", "sid=a%3B%20b=c"),
+        ("query", "s3 cret", "path", None, "/x?api_key=s3%20cret"),
     ],
 )
 def test_secrets_are_sent_as_their_scheme_says(server, scheme, secret, place, name, sent):
@@ -447,10 +451,19 @@ def test_a_secret_is_no_argument_and_in_no_text(server):
         assert (result.error.type, "s3cret" in repr(result)) == ("RequestFailed", False)
 
 
-@pytest.mark.parametrize("secret", ["a\r\nX-Evil: 1", "", 3, ("u", "p"), None])
-def test_a_secret_of_the_wrong_kind_is_not_sent(server, secret):
+@pytest.mark.parametrize("secret", ["a\r\nX-Evil: 1", "", 3, ("u", "p"), None, "a\n", " a", "ü"])
+@pytest.mark.parametrize("scheme", ["token", "key", "query", "cookie"])
+def test_a_secret_of_the_wrong_kind_is_not_sent(server, scheme, secret):
     """A secret that its scheme cannot carry is an error, and nothing is sent."""
-    result = call(secured(server, [{"token": []}], {"token": lambda: secret}), "x")
+    result = call(secured(server, [{scheme: []}], {scheme: lambda: secret}), "x")
+
+    assert result.error.message == f"The credentials for {scheme!r} are not set up correctly."
+    assert server.connections == 0
+
+
+def test_a_bearer_token_is_one_word(server):
+    """`Bearer abc` as the token is an error. It would be sent as `Bearer Bearer abc`."""
+    result = call(secured(server, [{"token": []}], {"token": "Bearer abc"}), "x")
 
     assert result.error.message == "The credentials for 'token' are not set up correctly."
     assert server.connections == 0
