@@ -146,7 +146,9 @@ def text_of(body: bytes, content_type: str) -> str:
     named = _NAMED_CHARSET.search(content_type)
     meta = _META_CHARSET.search(body, 0, 4_096) if media_type(content_type) in HTML else None
     charset = text_encoding(named[1] if named else meta[1].decode("ascii") if meta else "")
-    if charset is not None:
+    # Where this declaration was found as ASCII, there is no UTF-16. XSLT writes it all the same.
+    wide = named is None and charset is not None and charset.startswith(("utf_16", "utf_32"))
+    if charset is not None and not wide:
         return _decoded(body, WIDER.get(charset, charset))
     try:
         return body.decode()

@@ -33,13 +33,23 @@ PREFIXES = (
 )
 """How the names of Python's modules for plain character encodings begin."""
 
+OTHERS = {
+    "dos_874": "cp874",
+    "iso_8859_8_e": "iso8859_8",
+    "iso_8859_8_i": "iso8859_8",
+    "windows_31j": "cp932",
+    "windows_874": "cp874",
+    "windows_949": "cp949",
+}
+"""Names of the web that Python lacks, beside those that begin with `x-`."""
+
 
 def text_encoding(name: str) -> str | None:
     """Return Python's own name of a character encoding, or None if the name is not one."""
     if len(name) > MAX_NAME:
         return None
-    key = encodings.normalize_encoding(name).lower()
-    module = aliases.get(key) or aliases.get(key.replace(".", "_")) or key
+    key = encodings.normalize_encoding(name).lower().removeprefix("x_")
+    module = aliases.get(key) or aliases.get(key.replace(".", "_")) or OTHERS.get(key, key)
     return module if module in _modules() else None
 
 

@@ -29,6 +29,25 @@ def test_a_character_encoding_has_one_name(name, expected):
 
 
 @pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("x-sjis", "shift_jis"),
+        ("x-gbk", "gbk"),
+        ("x-euc-jp", "euc_jp"),
+        ("x-mac-cyrillic", "mac_cyrillic"),
+        ("windows-31j", "cp932"),
+        ("windows-874", "cp874"),
+        ("windows-949", "cp949"),
+        ("ISO-8859-8-I", "iso8859_8"),
+    ],
+)
+def test_names_of_the_web_that_python_lacks(name, expected):
+    """The names by which web pages call some encodings are known, too."""
+    assert text_encoding(name) == expected
+    assert codecs.lookup(expected)
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "punycode",
