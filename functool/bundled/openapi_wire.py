@@ -110,7 +110,9 @@ class Wire:
     async def _follow(self, url: httpx2.URL, request: Prepared, credentials: Credentials) -> Answer:
         method, content, home, tries = request.method, request.content, True, 0
         for _ in range(MAX_REDIRECTS + 1):
-            headers = dict(OWN_HEADERS if home and self._client is not None else HEADERS)
+            # `Outbound` adds its own headers, where the request has none of the same name.
+            base = {} if self._client is None else OWN_HEADERS if home else HEADERS
+            headers = dict(base)
             if home:
                 headers |= _headers(request, credentials)
             async with self._open(method, url, headers, content, home=home) as response:

@@ -123,11 +123,14 @@ async def _first_answer(
     """
     name = url.raw_host.decode("ascii").removesuffix(".")
     failure: Exception | None = None
+    sent = httpx2.Headers(HEADERS)
+    sent.update(headers)  # Not a dict: `user-agent` takes the place of `User-Agent`.
+    sent["Host"] = url.netloc.decode("ascii")
     for address in addresses:
         request = httpx2.Request(
             method,
             url.copy_with(host=address),
-            headers={**HEADERS, **headers, "Host": url.netloc.decode("ascii")},
+            headers=sent,
             content=content,
             extensions={"sni_hostname": name, "timeout": {"connect": CONNECT_SECONDS}},
         )

@@ -1162,6 +1162,20 @@ def test_settings_say_what_a_method_means(api):
     assert (tools["listPets"].timeout, tools["listPets"].settings.tags) == (60.0, ("pets",))
 
 
+@pytest.mark.parametrize("name", ["User-Agent", "user-agent"])
+@pytest.mark.parametrize("client", [None, httpx, httpx2])
+def test_a_user_agent_that_is_an_argument_is_sent_alone(server, client, name):
+    """Servers read one of two headers with the same name, and the case of letters makes no other name."""
+    server.reply("/x", "ok")
+    spec = document(get(parameters=[{"name": name, "in": "header"}]))
+
+    call_through(
+        client and client.AsyncClient(), spec, arguments={name: "mine"}, base_url=server.url
+    )
+    sent = [(key, value) for key, value in server.seen[0].headers.items() if "gent" in key]
+    assert [value for _, value in sent] == ["mine"]
+
+
 def test_what_the_client_sends_of_its_own_is_left_to_it(server):
     """The host's client keeps its own user agent, headers, parameters and cookies at home."""
     server.reply("/x", "ok")
