@@ -18,6 +18,8 @@ MAX_SECONDS = 10.0
 
 MAX_MATCHES = 200
 MAX_LINE = 10_000
+"""How many characters of a line are compared with an expression."""
+
 MAX_SHOWN = 500
 PIECE = 8_192
 
@@ -59,13 +61,19 @@ def _after(text: str, lines: int) -> int:
 
 
 class LineSearch:
-    """Collect the matching lines of many files, within limits for all files together."""
+    """Collect the matching lines of many files, within limits for all files together.
 
-    def __init__(self, matches: Callable[[str], bool], max_bytes: int) -> None:
+    `max_line` is how many characters of a line are looked at. None means all of them.
+    """
+
+    def __init__(
+        self, matches: Callable[[str], bool], max_bytes: int, max_line: int | None = None
+    ) -> None:
         self.found: list[dict[str, Any]] = []
         self._matches = matches
         self._max_bytes = max_bytes
-        self._scanned = self._skipped = 0
+        self._max_line = max_line
+        self._scanned = self._skipped = self._cut = 0
         self._deadline = time.monotonic() + MAX_SECONDS
 
     @property
@@ -90,12 +98,21 @@ class LineSearch:
         for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
             if self.ended:
                 return
-            if self._matches(line):
+            whole = line if self._max_line is None else line.rstrip("\r")
+            looked_at = whole[: self._max_line]
+            if not self._matches(looked_at):
+                self._cut += len(looked_at) < len(whole)
+            else:
                 self.found.append({"path": path, "line": number, "text": line.strip()[:MAX_SHOWN]})
 
     def notes(self, shown: int) -> list[str]:
         """Return notes for the model on what was not searched or not shown."""
         notes = [f"{self._skipped} larger files were not searched."] if self._skipped else []
+        if self._cut:
+            notes.append(
+                f"Of {self._cut} longer lines only the first {self._max_line:,} characters were"
+                " searched."
+            )
         return (
             [*notes, "The search reached its limits: there may be more."]
             if self.ended or shown < len(self.found)
@@ -112,7 +129,7 @@ def line_matcher(text: str, regex: bool) -> Callable[[str], bool]:
     if not regex:
         return lambda line: text in line
     try:
-        # Rust's engine takes linear time for every expression. `MAX_LINE` limits the length.
+        # Rust's engine takes linear time for every expression. `LineSearch` limits the length.
         expression = SchemaValidator(
             core_schema.str_schema(pattern=text, regex_engine="rust-regex")
         )
@@ -120,4 +137,4 @@ def line_matcher(text: str, regex: bool) -> Callable[[str], bool]:
         raise ToolError(
             "Not a regular expression that is understood here: RE2's syntax, no look-around."
         ) from error
-    return lambda line: expression.isinstance_python(line.rstrip("\r")[:MAX_LINE])
+    return expression.isinstance_python

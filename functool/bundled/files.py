@@ -40,6 +40,7 @@ from functool.bundled.beneath import (
     canonical,
 )
 from functool.bundled.file_reading import (
+    MAX_LINE,
     MAX_MATCHES,
     FileTooLarge,
     LineSearch,
@@ -174,7 +175,8 @@ class _Files:
     ) -> ToolResult:
         """Find the lines that hold a text, in one file or in all files of a directory."""
         path = canonical(path)
-        search, walk = LineSearch(line_matcher(text, regex), self.max_bytes), None
+        longest = MAX_LINE if regex else None
+        search, walk = LineSearch(line_matcher(text, regex), self.max_bytes, longest), None
         if stat.S_ISDIR(self.boundary.status(path).st_mode):
             walk = Walk(self.boundary, path, "**")
             for name, mode in walk:

@@ -809,6 +809,20 @@ def test_searches_are_bounded(root, monkeypatch):
     assert "1 larger files were not searched" in small.text
 
 
+def test_a_line_that_is_compared_in_part_is_named(root, tools):
+    """An answer says that an expression was compared with the beginning of a long line only."""
+    (root / "one.json").write_bytes(b"x" * 20_000 + b"needle\r\n" + b"y" * 10_000 + b"\r\nz")
+    found = call(tools, "search_files", text="need.e", path="one.json", regex=True)
+    early = call(tools, "search_files", text="^x|y$", path="one.json", regex=True)
+    plain = call(tools, "search_files", text="needle", path="one.json")
+
+    assert found.value == []
+    assert "Of 1 longer lines only the first 10,000 characters were searched." in found.text
+    assert [hit["line"] for hit in early.value] == [1, 2]
+    assert "characters were searched" not in early.text + plain.text
+    assert [hit["line"] for hit in plain.value] == [1]
+
+
 def test_searches_stop_in_time(root, monkeypatch):
     """A search whose time is over returns what it has, and says so."""
     monkeypatch.setattr(file_reading, "MAX_SECONDS", -1.0)
