@@ -223,6 +223,8 @@ class _Files:
                 before = file.read(self.max_bytes + 1)
             if len(before) > self.max_bytes:
                 raise self._too_large(path, status.st_size)
+            if before.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise NotText(f"{path!r} is UTF-16 text, and only UTF-8 text can be edited.")
             # Edit bytes, so that other parts of the file that are not UTF-8 stay unchanged.
             data = replaced_once(path, before, old.encode(), new.encode())
             if len(data) > self.max_bytes:

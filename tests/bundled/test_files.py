@@ -809,6 +809,17 @@ def test_searches_are_bounded(root, monkeypatch):
     assert "1 larger files were not searched" in small.text
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_an_edit_does_not_break_a_wide_file(root, tools, encoding):
+    """A byte that looks like a letter is not replaced where each letter has several bytes."""
+    data = "\ufeffname=a\r\n".encode(encoding)
+    (root / "wide.txt").write_bytes(data)
+    result = call(tools, "edit_file", path="wide.txt", old="m", new="xy")
+
+    assert result.error.type == "NotText"
+    assert (root / "wide.txt").read_bytes() == data
+
+
 def test_a_line_that_is_compared_in_part_is_named(root, tools):
     """An answer says that an expression was compared with the beginning of a long line only."""
     (root / "one.json").write_bytes(b"x" * 20_000 + b"needle\r\n" + b"y" * 10_000 + b"\r\nz")
