@@ -98,7 +98,7 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
     In a call, `Context.deps` is the run's `function_invocation_kwargs`, and `Context.thread` is its
     session. If `deps` is the only kwarg, `Context.deps` is its value. If the kwarg `deps` is a
     functool `Context`, the tool gets that context; with other kwargs beside it, a view of it whose
-    `deps` are all the kwargs. A tool that may ask for approval has
+    `deps` are all the kwargs, and under `deps` its own. A tool that may ask for approval has
     `approval_mode="always_require"`: the framework asks once, and our guardrail uses its answer.
 
     Args:
@@ -280,7 +280,8 @@ async def _invoke(
     # Use the host's own functool context if there is one: its state, listeners and limits.
     shared: Context[Any]
     if isinstance(given, Context):
-        shared = given if alone else given.view(deps=kwargs)
+        # An agent inside of the tool gets these deps, and must not get the grants with them.
+        shared = given if alone else given.view(deps={**kwargs, DEPS: given.deps})
     else:
         shared = passing(Context(given if alone else kwargs, metadata=metadata))
     context = shared.view(thread=session or shared.thread)

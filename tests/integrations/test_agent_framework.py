@@ -430,21 +430,21 @@ def test_a_call_that_passes_the_rule_uses_up_its_grant() -> None:
 
 
 def test_a_context_counts_beside_other_kwargs() -> None:
-    """A functool Context as `deps` is that of the calls, also beside other kwargs, which are then the deps."""
+    """A functool Context as `deps` is that of the calls, also beside other kwargs, which then join its deps."""
     seen: list[Any] = []
 
     @FunctionTool(input_guardrails=[budget(calls=1)])
     def look(context: Context) -> str:
         """Look."""
-        seen.append((context.deps["user"], context.state["own"]))
+        seen.append((context.deps, context.state["own"]))
         return "seen"
 
-    context = Context()
+    context = Context("database")
     context.state["own"] = 1
     agent = Agent(client=scripted([("look", {})] * 2), tools=agent_framework.export_all([look]))
     given = {"function_invocation_kwargs": {"deps": context, "user": "ada"}}
     answers = [content.result for content in results(asyncio.run(agent.run("go", **given)))]
-    assert (seen, answers.count("seen")) == ([("ada", 1)], 1)
+    assert (seen, answers.count("seen")) == ([({"deps": "database", "user": "ada"}, 1)], 1)
 
 
 def test_a_rule_approves_no_call_that_another_guardrail_changes() -> None:
