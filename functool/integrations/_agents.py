@@ -25,7 +25,7 @@ from functool import (
     ToolResult,
     ToolSchema,
 )
-from functool.approval import defaults_of, definition_of, json_copy, same_json
+from functool.approval import Grant, defaults_of, definition_of, json_copy, same_json
 from functool.call import failure_of, metadata_of, to_json
 from functool.executors import inline
 from functool.guardrails import require_approval
@@ -163,13 +163,25 @@ def _led_to(tool: Tool, call: ToolCall) -> tuple[dict[str, Any], set[str]]:
     return found, definitions
 
 
+def covering(call: ToolCall, view: Context[Any]) -> list[Grant]:
+    """Return the grants that cover a call. Do not count the use: the guardrail does."""
+    schema = view.schema
+    assert schema is not None and isinstance(call.arguments, Mapping)
+    request = ApprovalRequest.of(schema.name, definition_of(schema), call.arguments, call.id)
+    return [grant for grant in view.grants() if grant.covers(request, defaults_of(schema))]
+
+
 def asker(
-    tool: Tool, *, surely: bool = False
+    tool: Tool,
+    *,
+    surely: bool = False,
+    granted: Callable[[ToolCall, Context[Any]], object] = covering,
 ) -> Callable[[Mapping[str, Any] | str, str, Context[Any]], Awaitable[bool]]:
     """Return a function that says whether a person has to be asked about a call before it runs.
 
     When in doubt it says yes. If it says no and the guardrail asks after all, the framework can no
-    longer pause. With `surely` it says no when in doubt.
+    longer pause. With `surely` it says no when in doubt. `granted(call, view)` says whether a grant
+    covers a call.
     """
 
     async def asks(arguments: Mapping[str, Any] | str, call_id: str, context: Context[Any]) -> bool:
@@ -177,7 +189,7 @@ def asker(
         try:
             for one, made in reached(tool, sent):
                 call = replace(made, arguments=one.bind(made.arguments).arguments)
-                if await _asks(one, call, context, surely):
+                if await _asks(one, call, context, surely, granted):
                     return True
         except Exception:
             return not surely
@@ -186,7 +198,9 @@ def asker(
     return asks
 
 
-async def _asks(tool: Tool, call: ToolCall, context: Context[Any], surely: bool) -> bool:
+async def _asks(
+    tool: Tool, call: ToolCall, context: Context[Any], surely: bool, granted: Any
+) -> bool:
     """Whether a guardrail of the tool would ask a person about a call with checked arguments."""
     unchanged = True
     for level in levels(tool):
@@ -196,7 +210,7 @@ async def _asks(tool: Tool, call: ToolCall, context: Context[Any], surely: bool)
             unchanged = unchanged and bool(when)  # Another guardrail may change the call.
             sure = not surely or unchanged or (when is True and not view.grants())
             needed = sure and (when is True or (when and await inline(when, call, view)))
-            if needed and not _granted(call, view):
+            if needed and not granted(call, view):
                 return True
     return False
 
@@ -276,11 +290,3 @@ def argument_error(invalid: ValidationError) -> ArgumentError:
     return ArgumentError(
         {"path": ".".join(map(str, e["loc"])), "expected": e["msg"]} for e in errors
     )
-
-
-def _granted(call: ToolCall, view: Context[Any]) -> bool:
-    """Whether a grant covers the call. The guardrail counts the use, so do not count it here."""
-    schema = view.schema
-    assert schema is not None and isinstance(call.arguments, Mapping)
-    request = ApprovalRequest.of(schema.name, definition_of(schema), call.arguments, call.id)
-    return any(grant.covers(request, defaults_of(schema)) for grant in view.grants())

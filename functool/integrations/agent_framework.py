@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import chain
 from typing import Any, Literal
 
 from functool import (
@@ -24,7 +26,7 @@ from functool import (
 )
 from functool.call import to_json
 from functool.guardrails import require_approval
-from functool.integrations._agents import answer_to, asker, missing, relayed
+from functool.integrations._agents import answer_to, asker, covering, missing, relayed
 from functool.integrations.values import media, opened, text_of
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
@@ -45,7 +47,10 @@ __all__ = [
 
 _CONTEXT = "functool_invocation"
 _UNASKED = "functool.agent_framework.unasked"
-"""The key in `context.state` of the calls that `approval_rule` let pass: their names and ids."""
+"""The key in `context.state` of the calls that `approval_rule` let pass and that have not run yet.
+
+They are a dict: their names and ids, and the ids of the grants that cover them.
+"""
 
 RESULT = "functool_result"
 """The key of `FunctionInvocationContext.metadata` that holds our whole `ToolResult`."""
@@ -91,8 +96,9 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
     """Return `tool` as agent-framework's own `FunctionTool`.
 
     In a call, `Context.deps` is the run's `function_invocation_kwargs`, and `Context.thread` is its
-    session. If `deps` is the only kwarg, `Context.deps` is its value. If that value is a functool
-    `Context`, the tool gets that context. A tool that may ask for approval has
+    session. If `deps` is the only kwarg, `Context.deps` is its value. If the kwarg `deps` is a
+    functool `Context`, the tool gets that context; with other kwargs beside it, a view of it whose
+    `deps` are all the kwargs, and under `deps` its own. A tool that may ask for approval has
     `approval_mode="always_require"`: the framework asks once, and our guardrail uses its answer.
 
     Args:
@@ -168,24 +174,35 @@ def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content],
 
     The framework pauses for every call of a tool that may ask for approval. With this rule it does
     not pause if no condition of `require_approval(when)` asks, or if a grant covers the call. The
-    tool decides again when the call runs. If it asks then, for example because another call has
-    used up the grant, the model reads that a person has to approve.
+    tool decides again when the call runs. If it asks then, for example because the grant has
+    expired, the model reads that a person has to approve. No more calls pass than the grants have
+    uses, so a person is asked about the others.
 
     Args:
         tools: The tools that were exported. The rule finds the tool of a call by name.
-        context: The functool `Context` that the run has as its only kwarg `deps`. It holds the
-            grants.
+        context: The functool `Context` that the run has as its kwarg `deps`. It holds the grants.
     """
-    askers = {tool.name: asker(tool) for tool in as_list(tools)}
-    unasked: set[tuple[str, str]] = context.state.setdefault(_UNASKED, set())
+    known = {tool.name: tool for tool in as_list(tools)}
+    unasked: dict[tuple[str, str], list[str]] = context.state.setdefault(_UNASKED, {})
 
     async def rule(function_call: af.Content) -> bool:
-        asks, arguments = askers.get(function_call.name), function_call.parse_arguments()
-        if asks is None or not isinstance(arguments, Mapping):
+        tool, arguments = known.get(function_call.name), function_call.parse_arguments()
+        if tool is None or not isinstance(arguments, Mapping):
             return False
-        call_id = function_call.call_id or ""
-        passes = not await asks(arguments, call_id, context)
-        (unasked.add if passes else unasked.discard)((function_call.name, call_id))
+        key = tool.name, function_call.call_id or ""
+        used = unasked[key] = []
+
+        def granted(call: ToolCall, view: Context[Any]) -> bool:
+            # The framework may run the call as an approved one, even if the grant is used up by
+            # then. So the calls that have passed count as uses.
+            taken = Counter(chain.from_iterable(unasked.values()))
+            left = [grant.id for grant in covering(call, view) if grant.uses > taken[grant.id]]
+            used.extend(left[:1])
+            return bool(left)
+
+        passes = not await asker(tool, granted=granted)(arguments, key[1], context)
+        if not passes:
+            del unasked[key]
         return passes
 
     return rule
@@ -258,20 +275,22 @@ async def _invoke(
     # The framework adds the session to the kwargs of the run.
     if session is not None and kwargs.get("session") is session:
         del kwargs["session"]
-    deps = kwargs[DEPS] if set(kwargs) == {DEPS} else kwargs
+    given, alone = kwargs.get(DEPS), set(kwargs) == {DEPS}
     metadata: dict[str, Any] = {} if invocation is None else invocation.metadata
     # Use the host's own functool context if there is one: its state, listeners and limits.
-    shared: Context[Any] = (
-        deps if isinstance(deps, Context) else passing(Context(deps, metadata=metadata))
-    )
+    shared: Context[Any]
+    if isinstance(given, Context):
+        # An agent inside of the tool gets these deps, and must not get the grants with them.
+        shared = given if alone else given.view(deps={**kwargs, DEPS: given.deps})
+    else:
+        shared = passing(Context(given if alone else kwargs, metadata=metadata))
     context = shared.view(thread=session or shared.thread)
     call = ToolCall(
         name=tool.name, arguments=_sent(tool, arguments), id=str(metadata.get("call_id") or "")
     )
-    unasked = context.state.get(_UNASKED, set())
-    if (call.name, call.id) in unasked:  # The rule let it pass, and no person has approved it.
-        unasked.discard((call.name, call.id))
-        approved = False
+    unasked = context.state.get(_UNASKED, {})
+    if unasked.pop((call.name, call.id), None) is not None:
+        approved = False  # The rule let it pass, and no person has approved it.
     try:
         context = relayed(tool, call, context) if approved else context
         result = await answer_to(tool, call, context)

@@ -34,7 +34,7 @@ from functool import (  # noqa: E402
     Toolset,
 )
 from functool.approval import Grant  # noqa: E402
-from functool.guardrails import require_approval  # noqa: E402
+from functool.guardrails import budget, require_approval  # noqa: E402
 from functool.integrations import agent_framework  # noqa: E402
 from tests import support  # noqa: E402
 from tests.integrations.bridge_agent_framework import ScriptedClient  # noqa: E402
@@ -364,8 +364,49 @@ def with_rule(tool: Any, context: Context, *calls: dict[str, Any]) -> list[str]:
     return [content.result for content in results(asyncio.run(main()))]
 
 
-def test_a_rule_lets_a_grant_cover_no_more_calls_than_it_has_uses() -> None:
-    """Of three equal calls in one turn, a grant of one use covers one; the others have nobody's approval."""
+@pytest.mark.parametrize("kwargs", [{}, {"user": "ada"}, None], ids=["deps", "more", "forgotten"])
+def test_a_rule_lets_a_grant_cover_no_more_calls_than_it_has_uses(kwargs: Any) -> None:
+    """Of three equal calls a grant of one use covers one, whatever the kwargs of the run are, and also after a restart."""
+    paid: list[int] = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    def started(*turns: Any) -> tuple[Any, Context, dict[str, Any]]:
+        context = Context()
+        context.grant(Grant.of(pay, {"amount": 9}, uses=1))
+        rule = agent_framework.approval_rule(pay, context)
+        agent = Agent(
+            client=scripted(*turns),
+            tools=agent_framework.export_all(pay),
+            middleware=[af.ToolApprovalMiddleware(auto_approval_rules=[rule])],
+        )
+        given = None if kwargs is None else {"deps": context, **kwargs}
+        return agent, context, {"function_invocation_kwargs": given}
+
+    async def main() -> Any:
+        agent, _, given = started([("pay", {"amount": 9})] * 3)
+        session, asked = agent.create_session(), []
+        response = await agent.run("go", session=session, **given)
+        while response.user_input_requests:
+            (request,) = response.user_input_requests
+            asked.append(request.function_call.call_id)
+            agent, context, given = started()
+            session = AgentSession.from_dict(json.loads(json.dumps(session.to_dict())))
+            answer = Message("user", [request.to_function_approval_response(False)])
+            for grant in context.grants():  # They were not stored.
+                context.revoke(grant)
+            response = await agent.run(answer, session=session, **given)
+        return asked
+
+    assert (asyncio.run(main()), paid) == (["call-1", "call-2"], [9])
+
+
+def test_a_call_that_passes_the_rule_uses_up_its_grant() -> None:
+    """A grant of two uses covers two calls, one after the other, and no third one."""
     paid: list[int] = []
 
     @FunctionTool(input_guardrails=[require_approval()])
@@ -375,10 +416,35 @@ def test_a_rule_lets_a_grant_cover_no_more_calls_than_it_has_uses() -> None:
         return "paid"
 
     context = Context()
-    context.grant(Grant.of(pay, {"amount": 9}, uses=1))
-    answers = with_rule(pay, context, *[{"amount": 9}] * 3)
-    assert (paid, sorted(answers).count("paid"), context.grants()) == ([9], 1, [])
-    assert sum("approval" in answer for answer in answers) == 2
+    context.grant(Grant.of(pay, {"amount": 9}, uses=2))
+    rule = agent_framework.approval_rule(pay, context)
+    agent = Agent(
+        client=ScriptedClient(*[[(f"c{n}", "pay", {"amount": 9})] for n in range(3)]),
+        tools=agent_framework.export_all(pay),
+        middleware=[af.ToolApprovalMiddleware(auto_approval_rules=[rule])],
+    )
+    given = {"session": agent.create_session(), "function_invocation_kwargs": {"deps": context}}
+    response = asyncio.run(agent.run("go", **given))
+    assert [one.function_call.call_id for one in response.user_input_requests] == ["c2"]
+    assert (paid, context.grants()) == ([9, 9], [])
+
+
+def test_a_context_counts_beside_other_kwargs() -> None:
+    """A functool Context as `deps` is that of the calls, also beside other kwargs, which then join its deps."""
+    seen: list[Any] = []
+
+    @FunctionTool(input_guardrails=[budget(calls=1)])
+    def look(context: Context) -> str:
+        """Look."""
+        seen.append((context.deps, context.state["own"]))
+        return "seen"
+
+    context = Context("database")
+    context.state["own"] = 1
+    agent = Agent(client=scripted([("look", {})] * 2), tools=agent_framework.export_all([look]))
+    given = {"function_invocation_kwargs": {"deps": context, "user": "ada"}}
+    answers = [content.result for content in results(asyncio.run(agent.run("go", **given)))]
+    assert (seen, answers.count("seen")) == ([({"deps": "database", "user": "ada"}, 1)], 1)
 
 
 def test_a_rule_approves_no_call_that_another_guardrail_changes() -> None:

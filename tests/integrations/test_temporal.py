@@ -680,6 +680,47 @@ def test_a_workflow_calls_tools_under_their_names(server, queue):
     assert (sorted(ADDED), PAID) == ([(1, 2), (2, 2), (3, 2)], [(5, 2)])
 
 
+KEYS: list[str] = []
+
+
+@FunctionTool
+def keyed(key: Annotated[str, Inject(idempotency_key)]) -> str:
+    """Note the key of this call."""
+    KEYS.append(key)
+    return key
+
+
+@workflow.defn
+class Continued:
+    """A workflow that makes a call, continues as new, and makes the same call."""
+
+    @workflow.run
+    async def run(self, queue: str, again: bool) -> str:
+        run = workflow.info().workflow_id
+        tools = durable(Toolset([keyed]), None, run=run, task_queue=queue, heartbeat=1.0)
+        result = await tools.call(call("keyed"))
+        if again:
+            workflow.continue_as_new(args=[queue, False])
+        return result.text
+
+
+def test_another_run_of_a_workflow_runs_a_call_again(server, queue, tmp_path):
+    """Each run of a workflow has its own record; the key is the same, and with a journal the body runs once."""
+
+    async def main(name, **options):
+        client, given = server.client, {"task_queue": name}
+        made = activities([keyed], **options)
+        async with Worker(client, activities=made, workflows=[Continued], **given):
+            return await client.execute_workflow(Continued.run, args=[name, True], id=name, **given)
+
+    assert server.run(main(queue)) == f"{queue}/keyed/1"
+    assert KEYS == [f"{queue}/keyed/1"] * 2
+    KEYS.clear()
+    other = f"{queue}-journal"
+    assert server.run(main(other, journal=Journal(tmp_path / "calls.db"))) == KEYS[0]
+    assert KEYS == [f"{other}/keyed/1"]
+
+
 # Workers that are killed.
 
 
