@@ -40,6 +40,7 @@ logger: logging.Logger = logging.getLogger("functool")
 
 # `await executor(func, *args, **kwargs)` runs `func` and returns what it returned.
 Executor: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
+Road: TypeAlias = Callable[[Exception | None], Coroutine[Any, Any, ToolResult]]
 
 
 async def inline(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -197,7 +198,7 @@ async def stop(task: asyncio.Task[Any], unfinished: list[Any]) -> bool:
         abandon(task)
         return True
     if not task.cancelled():
-        task.result()
+        _outcome(task)
     if _abandoned.isdisjoint(unfinished):
         return False
     why = "after its time limit: a thread cannot be stopped"
@@ -205,31 +206,46 @@ async def stop(task: asyncio.Task[Any], unfinished: list[Any]) -> bool:
     return True
 
 
-async def within(
-    limit: float, name: str, road: Callable[[Exception | None], Coroutine[Any, Any, ToolResult]]
-) -> ToolResult:
+async def within(limit: float, name: str, road: Road) -> ToolResult:
     """Run the road of a call for at most `limit` seconds, and always return a result.
 
     After the deadline the road runs again with the timeout as its failure, so that error functions
     and output guardrails see it. They share one more second.
+
+    Raises:
+        SystemExit: The body ends the program, as it would without a limit.
     """
     unfinished: list[Any] = []
-    task = await run_for(road(None), limit, name, unfinished)
+    task = await run_for(_held(road, None), limit, name, unfinished)
     try:
         if task.done():
-            return task.result()
+            return _outcome(task)
         still_running = await stop(task, unfinished)
         end = "; its work may still be going on." if still_running else " and was stopped."
         text = f"The tool {name} did not answer within {limit:g} seconds{end}"
         error: Exception = ToolTimeoutError(text, still_running=still_running)
     except asyncio.CancelledError as stray:  # A body has cancelled its own task.
         error = failure_or_raise(stray)
-    closing = await run_for(road(error), GRACE_SECONDS, name, unfinished)
+    closing = await run_for(_held(road, error), GRACE_SECONDS, name, unfinished)
     if closing.done() and not closing.cancelled():
-        return closing.result()
+        return _outcome(closing)
     closing.cancel()
     abandon(closing)
     return failure_of(error)
+
+
+async def _held(road: Road, failed: Exception | None) -> ToolResult | SystemExit:
+    try:
+        return await road(failed)
+    except SystemExit as leaving:  # A task that raised it would end the event loop.
+        return leaving
+
+
+def _outcome(task: asyncio.Task[T | SystemExit]) -> T:
+    found = task.result()
+    if isinstance(found, SystemExit):
+        raise found
+    return found
 
 
 async def deliver_last(work: Coroutine[Any, Any, None]) -> None:

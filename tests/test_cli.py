@@ -702,6 +702,15 @@ def test_check_a_folder_with_a_file_that_exits(folder):
     assert "cannot load" in found["ends.py"][0] and "SystemExit: 0" in found["ends.py"][0]
 
 
+def test_call_of_a_tool_that_exits(folder):
+    """A body that ends the program has failed, also if it exits with 0."""
+    leaves = "import sys\n\nfrom functool import FunctionTool\n\n\n"
+    leaves += "@FunctionTool\ndef leave():\n    sys.exit(0)\n"
+    (folder / "leaves.py").write_text(leaves)
+
+    assert "SystemExit: 0" in run("call", "leaves.py", "leave", code=1).stderr
+
+
 def test_check_a_folder_that_is_a_package(folder):
     """Files of a package may import each other; a tool that two of them know is found once."""
     box = folder / "crate"

@@ -24,6 +24,12 @@ def obj(required=(), extra=False, **properties):
 TREE = {**obj(root=ref("Node")), "$defs": {"Node": obj(name=STR, children=array(ref("Node")))}}
 NAMED = {"Node": obj(["name"], name=STR, children=array(ref("Node")))}
 
+
+def based(base):
+    """Arguments with an `a` whose first part is in the definitions, as OpenAPI documents have it."""
+    return {**obj(a={"allOf": [ref("Base"), obj(c=INT)]}), "$defs": {"Base": base}}
+
+
 # The argument `a`: its old schema, the new one, and what is said of each change that breaks a caller.
 NARROWER = {
     "another type": (STR, INT, "no longer takes the type string"),
@@ -90,6 +96,26 @@ BREAKING = {
         ["b: no longer takes the type integer"],
     ),
     "behind a reference": (TREE, {**TREE, "$defs": NAMED}, ["root.name: is required now"]),
+    "behind a reference in allOf": (
+        based(obj(b=STR)),
+        based(obj(["b"], b=STR)),
+        ["a.b: is required now"],
+    ),
+    "behind a reference in another rule": (
+        {**obj(a={"not": ref("Base")}), "$defs": {"Base": STR}},
+        {**obj(a={"not": ref("Base")}), "$defs": {"Base": INT}},
+        ["a: not is new or has changed"],
+    ),
+    "one more rule": (
+        obj(a={"allOf": [STR]}),
+        obj(a={"allOf": [STR, {"minLength": 1}]}),
+        ["a: allOf is new or has changed"],
+    ),
+    "names that fitted a pattern": (
+        obj(a={**obj(), "patternProperties": {"^x": STR}}),
+        obj(a=obj()),
+        ["a: patternProperties is new or has changed"],
+    ),
 }
 
 # The argument `a` again: changes that break nobody, since it takes more than before.
@@ -120,6 +146,11 @@ HARMLESS = {
         ["descriptions or defaults of its arguments have changed"],
     ),
     "recursion": (TREE, TREE, []),
+    "wider behind allOf": (
+        based(obj(["b"], b=STR)),
+        based(obj(b=STR)),
+        ["a.b: takes more than before"],
+    ),
 }
 
 # Results: the old schema, the new one, and what is said of each change that breaks a caller.

@@ -298,6 +298,17 @@ def test_what_stops_the_process_leaves(error):
         call(Broken(error()))
 
 
+def test_an_exit_within_a_time_limit_leaves_the_call():
+    """A body with a time limit that ends the program does so where the call is awaited, and not in a task of its own."""
+
+    async def main():
+        with pytest.raises(SystemExit, match="bye"):
+            await Broken(SystemExit("bye"), timeout=5).invoke(ToolCall(name="broken"))
+        return "the loop still runs"
+
+    assert asyncio.run(main()) == "the loop still runs"
+
+
 def test_a_tripwire_leaves():
     """A `Tripwire` leaves as an exception from bodies and from guardrails."""
 

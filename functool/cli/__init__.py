@@ -39,7 +39,7 @@ from functool.cli.providers import (
     strict_of,
 )
 from functool.cli.targets import headers_of, opened
-from functool.cli.telling import readable_errors
+from functool.cli.telling import readable_errors, told_exits
 from functool.integrations.visible import visible
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ def _with_toolset(
         async with way as toolset:
             await run(toolset)
 
-    with readable_errors(), closed_on_sigterm():
+    with readable_errors(), told_exits(), closed_on_sigterm():
         asyncio.run(go())
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from functool.schema.json_schema import UNSET, resolved
+from functool.schema.json_schema import UNSET, lookup, resolved
 
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 _LOWER = ("minLength", "minItems", "minProperties", "minContains")
@@ -21,7 +21,7 @@ _ANNOTATIONS = frozenset(
 )
 _KNOWN = _ANNOTATIONS | {
     *("type", "enum", "const", "properties", "required", "additionalProperties", "items"),
-    *("prefixItems", "anyOf", "oneOf", "$defs", "definitions", "minimum", "maximum"),
+    *("prefixItems", "anyOf", "oneOf", "allOf", "$defs", "definitions", "minimum", "maximum"),
     *("exclusiveMinimum", "exclusiveMaximum", "multipleOf", "discriminator", "$schema", "$id"),
     *_LOWER,
     *_UPPER,
@@ -135,8 +135,9 @@ class _Comparison:
         yield from _values(old, new, path)
         yield from _bounds(old, new, path)
         for key in (old.keys() | new.keys()) - _KNOWN:
-            if key in new and old.get(key, UNSET) != new[key]:
+            if not self._keeps(key, old, new):
                 yield Step(path, "rule", key)
+        yield from self._intersections(old, new, path)
         if "object" in had:
             yield from self._objects(old, new, path)
         if "array" in had:
@@ -149,6 +150,23 @@ class _Comparison:
             tries = [list(self.steps(one, other, path)) for other in choices]
             if all(tries):
                 yield from min(tries, key=len) if len(choices) == 1 else [_whole(one, path)]
+
+    def _intersections(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:
+        """Compare the members of `allOf` at the same places."""
+        had, has = old.get("allOf", []), new.get("allOf", [])
+        if has and len(had) != len(has):
+            yield Step(path, "rule", "allOf")
+            return
+        for one, other in zip(had, has, strict=False):
+            yield from self.steps(one, other, path)
+
+    def _keeps(self, key: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
+        """Whether a rule that is not compared says the same, also behind its references."""
+        if key not in new:
+            # Names that fitted a pattern are additional ones now.
+            return key != "patternProperties" or new.get("additionalProperties", True) is True
+        had, has = old.get(key, UNSET), new[key]
+        return bool(had == has and _behind(had, self._roots[0]) == _behind(has, self._roots[1]))
 
     def _objects(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:
         had, has = old.get("properties", {}), new.get("properties", {})
@@ -239,6 +257,23 @@ def _resolved(schema: Any, root: Any) -> dict[str, Any]:
     return dict(known) if isinstance(known, Mapping) else {} if known else {"enum": []}
 
 
+def _behind(rule: Any, root: Any) -> dict[str, Any]:
+    """Return the targets of all references that a rule leads to, by reference."""
+    found: dict[str, Any] = {}
+    waiting = [rule]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, Mapping):
+            ref = part.get("$ref")
+            if isinstance(ref, str) and ref not in found:
+                found[ref] = lookup(root, ref)
+                waiting.append(found[ref])
+            waiting += part.values()
+    return found
+
+
 def _alternatives(schema: dict[str, Any]) -> list[Any]:
     """Return the members of a union, each combined with the keywords beside the union."""
     parts = [part for key in ("anyOf", "oneOf") for part in schema.get(key, ())]
@@ -254,7 +289,7 @@ def _both(beside: dict[str, Any], part: Any) -> Any:
         return beside if part else False
     if all(part.get(key, rule) == rule for key, rule in beside.items()):
         return {**beside, **part}
-    return {**part, "allOf": [beside]}  # `allOf` is not compared, so it counts as a changed rule.
+    return {**part, "allOf": [*part.get("allOf", ()), beside]}
 
 
 def _whole(schema: Any, path: str) -> Step:

@@ -28,6 +28,21 @@ def readable_errors() -> Iterator[None]:
         raise click.ClickException(visible(str(error))) from None
 
 
+@contextmanager
+def told_exits() -> Iterator[None]:
+    """Show that a tool, or its context, has ended the program, and exit with 1.
+
+    Its own code may be 0, but there is no result.
+    """
+    try:
+        yield
+    except Stopped:
+        raise
+    except SystemExit as leaving:
+        text = visible(f"a tool or its context ended the program (SystemExit: {leaving})")
+        raise click.ClickException(text) from None
+
+
 def _clean_logs() -> None:
     """Let the log show no escapes, where nobody set it up: Python writes it to standard error.
 

@@ -882,7 +882,8 @@ def test_the_hosts_that_are_answered(monkeypatch, options, named, strange):
     assert refused == [False] * len(named) + [True] * len(strange)
 
 
-def test_a_body_that_exits(mode):
+@pytest.mark.parametrize("timeout", [None, 20])
+def test_a_body_that_exits(mode, timeout):
     """A body that raises SystemExit fails alone: the server lives, and the model reads what happened."""
 
     def leave():
@@ -891,7 +892,8 @@ def test_a_body_that_exits(mode):
     async def work(client):
         return await client.call_tool("leave"), await client.call_tool("leave")
 
-    for answer in served(mcp.server([FunctionTool(leave)]), work, mode=mode):
+    tool = FunctionTool(leave, timeout=timeout)
+    for answer in served(mcp.server([tool]), work, mode=mode):
         assert answer.is_error
         assert "end the program" in texts(answer)[0]
 
