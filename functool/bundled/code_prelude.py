@@ -30,8 +30,10 @@ class _functool_label:
     def __init__(self, number):
         self.number = number
 
+# The host hashes keys too, and a program may choose numbers that all have one hash. So keys leave
+# as texts, whose hashes nobody can choose.
 def _functool_key(key):
-    return key if _functool_is(key, _functool_plain) or key is None else _functool_str(key)
+    return key if _functool_is(key, _functool_str) else _functool_str(key)
 
 def _functool_leaf(value):
     return value is None or _functool_is(value, _functool_plain + _functool_dates)

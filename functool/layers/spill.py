@@ -42,7 +42,7 @@ from functool import (
 from functool.executors import in_thread, inline
 from functool.guardrails.sources import SHOWS_OTHERS, labels_on
 from functool.layers.own_directory import own_directory, remove_directory
-from functool.layers.spill_reading import matcher, searched, shape, span, stored, within
+from functool.layers.spill_reading import OneByOne, shape, span, stored, within
 
 Owner: TypeAlias = Callable[[Context[Any]], "Any | Awaitable[Any]"]
 
@@ -135,6 +135,7 @@ class Spill:
         self._kept: dict[str, _Kept] = {}
         self._bytes = 0  # Counts results that are still being written as well.
         self._lock = threading.Lock()
+        self._searches = OneByOne()
         self._directory = self._prepared(directory)
         self.guardrail: OutputGuardrail = self._make_guardrail()
         self.tools: Toolset = Toolset([self._reader(), self._searcher()])
@@ -360,12 +361,11 @@ class Spill:
 
             Each line begins with its offset, for `read_result`. Long lines are searched in pieces.
             """
-            matches = matcher(pattern)
             found = await self._part(handle, part, context)
             if not found.is_text:
                 raise ToolError(f"Part {part} is no text: {found}.")
             text = await self._text(found)
-            return ToolResult.of(await in_thread(searched, text, matches, self.limit))
+            return ToolResult.of(await in_thread(self._searches.search, text, pattern, self.limit))
 
         return _Reading(search_result, settings=_settings("Search a result"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
@@ -178,3 +179,27 @@ def searched(
             return "\n".join([*shown, f"[{len(shown)} of {count} matches are shown]"])
         shown.append(line)
     return "\n".join(shown)
+
+
+class OneByOne:
+    """Lets one thread at a time search.
+
+    A search holds the interpreter's lock for each piece of the text. The event loop would wait for
+    all of the threads that search at the same time.
+    """
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+
+    def search(self, text: str, pattern: str, limit: int) -> str:
+        """Return the lines that match, with their offsets, within the limit.
+
+        Raises:
+            ToolError: The pattern is refused, or this or another search takes too long.
+        """
+        if not self._turn.acquire(timeout=SECONDS):
+            raise ToolError("Other searches take too long: search again later.")
+        try:
+            return searched(text, matcher(pattern), limit)
+        finally:
+            self._turn.release()

@@ -73,30 +73,49 @@ def _makes_values(core: Any) -> bool:
 
 
 def _compared(core: Any, exact: bool) -> Any:
-    """Return a core schema whose sets and dicts are only made after a check of the hashes.
+    """Return a core schema in which each set or dict is made in three steps.
 
-    First a collection that compares no items is read from JSON, then it is checked, then the set or
-    dict is made of it. (A check before that would hand over Python values instead of JSON, and
-    pydantic accepts other types there.) Python values need `exact`, which is slower: it reads them
-    as pydantic reads them for the set itself.
+    1. pydantic reads the items from JSON into a collection that does not compare them.
+    2. `_refuse_alike` checks their hashes.
+    3. pydantic makes the set or dict of them.
+
+    `exact` is slower, and is for schemas that may also read Python values.
     """
-    made = {**inside(core, partial(_compared, exact=exact))}
+    inner = {**inside(core, partial(_compared, exact=exact))}
     if not _is_hashed(core):
-        return made
-    ref = {"ref": made.pop("ref")} if "ref" in made else {}
-    lengths = {key: made.pop(key) for key in ("min_length", "max_length") if key in made}
+        return inner
+    ref, lengths = _taken(inner, "ref"), _taken(inner, "min_length", "max_length")
     # Lengths count equal items as one. So they are checked, like `fail_fast`, on what is made.
-    whole: Any = {"type": made["type"], "fail_fast": made.get("fail_fast", False), **lengths}
-    make = SchemaValidator(whole).validate_python
-    if "keys_schema" in made:  # `repeat(key)` holds the key, but its hash is its identity.
-        made["keys_schema"] = _after(repeat, made["keys_schema"])
-        return {**_after(partial(_dict_of, make), made), **ref}
-    items = made.get("items_schema", _ANY)
-    if exact:  # In strict mode a tuple refuses a Python set, and a union takes another member.
-        made["items_schema"] = _after(_Item, items)
-        return {**_after(partial(_in_order, make), made), **ref}
-    made |= {"type": "tuple", "items_schema": [items], "variadic_item_index": 0}
-    return {**_after(partial(_set_of, make), made), **ref}
+    whole: Any = {"type": inner["type"], "fail_fast": inner.get("fail_fast", False), **lengths}
+    read, made_of = _uncompared(inner, exact)
+    make = partial(made_of, SchemaValidator(whole).validate_python)
+    return {**_after(make, read), **ref}
+
+
+def _taken(schema: Any, *keys: str) -> dict[str, Any]:
+    """Remove keys from a schema, and return those that it had."""
+    return {key: schema.pop(key) for key in keys if key in schema}
+
+
+def _uncompared(whole: Any, exact: bool) -> tuple[Any, Callable[..., Any]]:
+    """Return a schema that reads a set or dict without comparing its items, and what makes it.
+
+    The schema reads the input itself. A function before it would hand over Python values instead of
+    JSON, and pydantic accepts other types there.
+
+    Args:
+        whole: The schema of the set or dict.
+        exact: Whether Python values are read as pydantic reads them for the set itself.
+    """
+    if "keys_schema" in whole:  # A dict of `repeat(key)`, which holds the key and hides its hash.
+        return {**whole, "keys_schema": _after(repeat, whole["keys_schema"])}, _dict_of
+    items = whole.get("items_schema", _ANY)
+    if not exact:
+        a_tuple = {"type": "tuple", "items_schema": [items], "variadic_item_index": 0}
+        return {**whole, **a_tuple}, _set_of
+    # A set of `_Item`, which is slower. A tuple would not do for Python values: in strict mode it
+    # refuses a Python set, and a union takes another member.
+    return {**whole, "items_schema": _after(_Item, items)}, _in_order
 
 
 def _dict_of(make: Any, read: Any) -> Any:

@@ -29,6 +29,7 @@ from functool import (
 )
 from functool.guardrails import redact, truncate, trusted_only
 from functool.layers import spill as spill_module
+from functool.layers import spill_reading
 from functool.layers.journal import Journal
 from functool.layers.spill import Spill
 from functool.layers.spill_reading import searched
@@ -444,6 +445,32 @@ def test_a_search_has_a_time_limit():
     """A search that takes too long is an error in words."""
     with pytest.raises(ToolError, match="took too long"):
         searched("a\n" * 10, lambda line: True, 1_000, seconds=0)
+
+
+@pytest.mark.parametrize(("wait", "answered"), [(10.0, 6), (0.01, 1)])
+def test_searches_run_one_at_a_time(monkeypatch, wait, answered):
+    """Searches that come together run one after the other, and one that has waited too long is refused."""
+    running, most = [], []
+
+    def slow(*args):
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.1)
+        running.pop()
+        return "found"
+
+    monkeypatch.setattr(spill_reading, "searched", slow)
+    monkeypatch.setattr(spill_reading, "SECONDS", wait)
+    spill, context = Spill(limit=100), Context()
+    _, handle = spilled("x" * 500, spill, context)
+    arguments = {"handle": handle, "pattern": "x"}
+    calls = [ToolCall(name="search_result", arguments=arguments, id=str(n)) for n in range(6)]
+    texts = [result.text for result in asyncio.run(spill.tools.call_all(calls, context))]
+
+    assert set(most) == {1}
+    assert texts.count("found") >= answered
+    assert set(texts) <= {"found", "Other searches take too long: search again later."}
+    assert (texts.count("found") == 6) == (wait == 10.0)
 
 
 def test_a_directory_of_its_own_goes_with_the_process(tmp_path):
