@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, Protocol, overload
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import to_json
+from pydantic_core import PydanticUndefined, to_json
 from typing_extensions import TypeVar, Unpack
 
 from functool.binding.problems import problems_of
@@ -131,28 +131,29 @@ def _first_parameter(func: Any, place: int) -> list[inspect.Parameter]:
 
 
 def _as_argument(field: FieldInfo) -> FieldInfo:
-    """Return a field whose default nobody makes: the model itself calls the factory, once."""
-    if field.default_factory is not None:
+    """Return a field whose default is only published: the model itself makes it."""
+    if not field.is_required():
         field = copy(field)
-        field.default_factory = lambda: None
+        field.default_factory = lambda: PydanticUndefined
     return field
 
 
 def _body_of(model: type[ToolModel]) -> Any:
     async def later(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
-        return _to_return_value(await _instance_of(model, _call)._call_run(_context))
+        return _to_return_value(await _instance_of(model, _call, values)._call_run(_context))
 
     def at_once(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
-        return _to_return_value(_instance_of(model, _call)._call_run(_context))
+        return _to_return_value(_instance_of(model, _call, values)._call_run(_context))
 
     return later if inspect.iscoroutinefunction(model.run) else at_once
 
 
-def _instance_of(model: type[ToolModel], call: ToolCall) -> ToolModel:
-    """Make an instance from a call. The validators of the model see what was sent."""
+def _instance_of(model: type[ToolModel], call: ToolCall, values: dict[str, Any]) -> ToolModel:
+    """Make an instance from a call. The validators of the model see what was sent, no defaults."""
     assert isinstance(call.arguments, Mapping)
+    sent: Any = {n: v for n, v in call.arguments.items() if values[n] is not PydanticUndefined}
     # Use the names that were sent, the aliases, so that errors name what the model has sent.
-    sent: Any = _tool_of(model).sent_form(call.arguments)
+    sent = _tool_of(model).sent_form(sent)
     with suppress(ValidationError):  # As the call was validated: in a union, true is no number.
         return _validator(model)(to_json(sent), strict=True)
     try:

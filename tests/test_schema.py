@@ -777,6 +777,38 @@ class Colour(Enum):
     BLUE = 2
 
 
+class Paint(Enum):
+    """Members whose values JSON writes in another way."""
+
+    RED = (255, 0, 0)
+    FRIDAY = date(2026, 11, 27)
+    PLAIN = "plain"
+
+
+class Painting(BaseModel):
+    """A painting."""
+
+    first: Paint
+    second: Paint = Paint.RED
+    others: list[Paint] = []
+
+
+def test_an_enum_of_tuples_or_dates():
+    """Members are found by their values as published, also those that JSON writes in another way."""
+
+    @FunctionTool
+    def paint(paint: Paint, what: Painting) -> str:
+        """Paint."""
+        return " ".join(each.name for each in (paint, what.first, what.second, *what.others))
+
+    sent = [[255, 0, 0], "2026-11-27", "plain"]
+    assert paint.schema.plain["$defs"]["Paint"]["enum"] == sent
+    what = {"first": sent[1], "others": sent}
+    assert called(paint, paint=sent[0], what=what) == "RED FRIDAY RED RED FRIDAY PLAIN"
+    assert "one of the choices" in called(paint, paint=[True, 0, 0], what=what)
+    assert "one of the choices" in called(paint, paint="2026-11-28", what=what)
+
+
 class Painted(BaseModel):
     """Something painted."""
 

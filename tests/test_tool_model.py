@@ -415,3 +415,35 @@ def test_a_dataclass_inside_of_a_model_that_makes_up_aliases():
             return self.size.width
 
     assert call(Shouted, {"SIZE": {"width": 3}}).value == 3
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_model_tells_what_was_sent_from_its_defaults(strict):
+    """As in pydantic, validators do not see a field that was left out, and it does not count as set."""
+
+    class Update(ToolModel):
+        id: int
+        name: str | None = None
+        email: str | None = None
+
+        @field_validator("email")
+        @classmethod
+        def lower(cls, email):
+            return email.lower()
+
+        @model_validator(mode="before")
+        @classmethod
+        def one(cls, data):
+            assert {"name", "email"} - set(data), "one change at a time"
+            return data
+
+        def run(self):
+            return self.model_dump(exclude_unset=True)
+
+    seen = []
+    tool = Update.tool(strict=strict)
+    tool.add_input_guardrails([lambda call, context: seen.append(dict(call.arguments))])
+    assert call_of(tool, {"id": 1, "name": "Ann"}).value == {"id": 1, "name": "Ann"}
+    assert call_of(tool, {"id": 1, "email": "A@X"}).value == {"id": 1, "email": "a@x"}
+    assert call_of(tool, {"id": 1, "name": None}).value == {"id": 1, "name": None}
+    assert seen[0] == {"id": 1, "name": "Ann", "email": None}

@@ -40,7 +40,7 @@ from functool.executors import failure_or_raise
 from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
-from functool.schema.parameters import Parameter
+from functool.schema.parameters import EMPTY, Parameter
 from functool.schema.readings import ReadTooOften, bounded
 from functool.schema.rewrite import tuple_fields
 from functool.schema.signature import FunctionSchema
@@ -295,10 +295,9 @@ class FunctionBinder:
 
     @_computed_once
     def _defaults(self) -> list[tuple[str, Any]]:
-        """The defaults from the schema, by parameter name."""
-        properties = self._root["properties"]
-        found = [(p.name, properties[p.wire]) for p in self._parts.parameters if p.factory is None]
-        return [(name, schema["default"]) for name, schema in found if "default" in schema]
+        """The defaults that JSON can express, by parameter name."""
+        found = [(p.name, p.plain_default()) for p in self._parts.parameters]
+        return [(name, default) for name, default in found if default is not EMPTY]
 
     @_computed_once
     def _unfit(self) -> dict[str, Any]:

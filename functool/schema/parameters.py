@@ -46,10 +46,11 @@ class Parameter:
     def plain_default(self) -> Any:
         """Return the default as a JSON value, or `EMPTY`.
 
-        It is `EMPTY` if there is no default, if a factory makes it, or if JSON cannot express it.
+        It is `EMPTY` if there is no default, if only a factory makes it, or if JSON cannot express
+        it.
         """
         with suppress(Exception):
-            if self.default is not EMPTY and self.factory is None:
+            if self.default is not EMPTY:
                 plain = to_jsonable_python(self.default)
                 _order_sets(self.default, plain)
                 return from_json(to_json(plain), allow_inf_nan=False)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from cmath import isfinite
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from operator import is_
+from types import NoneType
 from typing import Any, get_origin
 
-from pydantic_core import PydanticKnownError, core_schema, from_json
+from pydantic_core import PydanticKnownError, core_schema, from_json, to_json
 
 from functool.schema.plain import key_text
 
@@ -27,7 +28,9 @@ _MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
 _NUMBERS = {"int": "an integer", "complex": "a complex number", "timedelta": "a valid duration"}
 _NUMBERS |= dict.fromkeys(("float", "decimal", "fraction"), "a number")
 _TUPLES = ("named-tuple", "arguments")  # The latter until pydantic 2.13.
+_SCALARS = (str, int, float, NoneType)  # pydantic itself finds the members with such values.
 _before = core_schema.no_info_before_validator_function
+_as_json = partial(to_json, fallback=repr)
 
 BOOL = "functool.bool"
 """The type of the error of a bool in the place of a number."""
@@ -41,7 +44,8 @@ def rewritten(core: Any) -> Any:
 
     - No float, no complex number and no number in a `Json` may be NaN or infinite.
     - A dataclass, TypedDict or model refuses unknown names, unless its class sets `extra`.
-    - A `Literal` of Enum members also accepts the values of these members.
+    - A `Literal` of Enum members also accepts the values of these members, and an Enum accepts
+      values that JSON writes in another way, such as tuples and dates.
     - A number that is allowed as a dict key is also accepted as a text, since JSON keys are texts.
 
     A model with its own `__init__` checks its arguments itself, so it is not changed.
@@ -63,9 +67,12 @@ def rewritten(core: Any) -> Any:
             made["extra_behavior"] = "forbid"
     if texts := choices_by_key(core.get("keys_schema", {})):
         made["keys_schema"] = _before(lambda sent: texts.get(sent, sent), made["keys_schema"])
-    expected = core.get("expected", ())
-    if members := {json.dumps(item.value): item for item in expected if isinstance(item, Enum)}:
-        return _before(lambda sent: members.get(json.dumps(sent), sent), made)
+    listed = core.get("expected", ())
+    if kind == "enum":
+        listed = [member for member in core["members"] if not isinstance(member.value, _SCALARS)]
+    if members := {_as_json(item.value): item for item in listed if isinstance(item, Enum)}:
+        ref = made.pop("ref", None)
+        return _before(lambda sent: members.get(_as_json(sent), sent), made, ref=ref)
     return made
 
 
