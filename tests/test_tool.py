@@ -882,6 +882,16 @@ def test_a_wrapper_hands_on_the_call_as_it_came():
     assert seen == ['{"x": 1}', '{"x": 1}']
 
 
+def test_a_wrapper_may_mend_what_json_cannot_say():
+    """A wrapper without a limit of its own asks nothing of the arguments, so its `run` gets any value."""
+
+    class Mending(WrapperTool):
+        async def run(self, call, context):
+            return ToolResult.of(len(call.arguments["x"]))
+
+    assert call(Mending(Echo()), {"x": {1, 2, 3}}).value == 3
+
+
 @FunctionTool
 def greet(name_: typing.Annotated[str, pydantic.Field(alias="name")], times: int = 1) -> str:
     return name_ * times
