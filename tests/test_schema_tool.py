@@ -287,6 +287,14 @@ def test_long_keywords_count_as_much_work(part, value):
     assert "too much work" in call(tool, {"a": value}).text
 
 
+def test_following_a_reference_counts_as_five_steps():
+    """It takes five times as long as a keyword of the schema itself."""
+    tool = _tool({"a": {"allOf": [ref("n")] * 20_000}, "b": {"allOf": [INT] * 40_000}}, {"n": INT})
+
+    assert "too much work" in call(tool, {"a": 1}).text
+    assert "too much work" not in call(tool, {"b": 1}).text
+
+
 _META = "https://json-schema.org/draft/2020-12/schema"
 
 
