@@ -52,8 +52,8 @@ _EXPECTED = {
 
 # What has a length, as pydantic's messages name it: "String should have at least 2 characters".
 _NOUN_OF = {"String": "a string", "Data": "a string", "Decimal input": "a number"}
-_NOUN_OF |= dict.fromkeys(("List", "Tuple", "NamedTuple", "Set", "Frozenset"), "a list")
-_NOUN_OF |= {"Dictionary": "an object", "Input": "a value"}
+_NOUN_OF |= dict.fromkeys(("List", "Tuple", "NamedTuple", "Set", "Frozenset", "Deque"), "a list")
+_NOUN_OF |= {"Dictionary": "an object", "Input": "a value", "Value": "a value"}
 _MEASURED = re.compile(
     rf"({'|'.join(_NOUN_OF)}) should (have|match) (.*?)(?: after validation, not \w+)?", re.DOTALL
 )
