@@ -228,6 +228,21 @@ def test_no_float_is_nan_or_infinite(annotation, text):
     assert send(annotation, f'{{"x": {shapes.get(annotation, text)}}}').type == "ArgumentError"
 
 
+@pytest.mark.parametrize("number", ["1e999", "-1E400", f"1{'0' * 309}.5", f"-{'9' * 400}.0"])
+def test_no_number_of_any_type_is_infinite(number):
+    """Where any value fits, a number is too large with an exponent or with hundreds of digits."""
+    for annotation, text in (
+        (Any, number),
+        (list[Any], f"[{number}]"),
+        (dict[str, Any], f'{{"a": {number}}}'),
+    ):
+        error = send(annotation, f'{{"x": {text}}}')
+
+        assert (
+            error.message == "Invalid arguments. a number is too large: every number must be finite"
+        )
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("annotation", [float, Any, Point])
 def test_a_mapping_with_nan_is_refused(annotation, value):
