@@ -182,6 +182,8 @@ REFUSED = [
     (theirs, '{"mixed": 1', "}", "mixed"),
     (theirs, '{"mixed": "b', '"}', "mixed"),
     (theirs, '{"level": t', "rue}", "level"),
+    (plan, '{"mode": f', "alse}", "mode"),
+    (plan, '{"mode": -', "1}", "mode"),
     (theirs, '{"level": 1, "n": "', '1"}', "n"),
     (plan, '{"spot": [', "]}", "spot"),
     (place, '{"spot": [', "]}", "spot"),
