@@ -2130,7 +2130,7 @@ def test_a_name_that_every_member_of_a_union_refuses_is_compared_once(compared):
     def find(x: Union[tuple(models)], y: int): ...
 
     error = call(FunctionTool(find), {"x": {"abcdex": 1}, "y": "no"}).text
-    assert error.endswith("did you mean 'abcdef'?; y: expected an integer")
+    assert error.endswith("; y: expected an integer")
 
 
 def test_a_default_outside_of_its_own_bounds_survives_a_replacement():
