@@ -228,6 +228,21 @@ def test_no_float_is_nan_or_infinite(annotation, text):
     assert send(annotation, f'{{"x": {shapes.get(annotation, text)}}}').type == "ArgumentError"
 
 
+@pytest.mark.parametrize("number", ["1e999", "-1E400", f"1{'0' * 309}.5", f"-{'9' * 400}.0"])
+def test_no_number_of_any_type_is_infinite(number):
+    """Where any value fits, a number is too large with an exponent or with hundreds of digits."""
+    for annotation, text in (
+        (Any, number),
+        (list[Any], f"[{number}]"),
+        (dict[str, Any], f'{{"a": {number}}}'),
+    ):
+        error = send(annotation, f'{{"x": {text}}}')
+
+        assert (
+            error.message == "Invalid arguments. a number is too large: every number must be finite"
+        )
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("annotation", [float, Any, Point])
 def test_a_mapping_with_nan_is_refused(annotation, value):
@@ -322,7 +337,10 @@ def test_nesting_is_limited():
     assert send(Any, deep) == json.loads(deep)["x"]
     assert send(Any, json.dumps({"x": text})) == text
     for levels in (101, 100_000):
-        assert "nested more than 100 levels deep" in send(Any, brackets(levels)).message
+        error = send(Any, brackets(levels))
+        assert (
+            error.message == "Invalid arguments. the arguments are nested more than 100 levels deep"
+        )
 
 
 @pytest.mark.parametrize("start", ["", '{"x": "'])
@@ -402,6 +420,21 @@ def test_null_means_the_default(form):
     assert send(int | None, form({"x": None}), default=5) is None
     assert send(Any, form({"x": None}), default=5) is None
     assert send(int, form({"x": None})).type == "ArgumentError"
+
+
+@pytest.mark.parametrize("other", ["nothing", "null"])
+def test_none_from_a_validator_is_no_null_that_was_sent(other):
+    """The body gets what the author's validator returns, whatever another argument says."""
+
+    @FunctionTool
+    def note(
+        text: Annotated[str, AfterValidator(lambda text: text or None)] = "draft", other: str = ""
+    ) -> list[str | None]:
+        return [text, other]
+
+    assert call(note, {"text": "", "other": other}).value == [None, other]
+    assert call(note, {"text": None, "other": other}).value == ["draft", other]
+    assert call(note, {"other": other}).value == ["draft", other]
 
 
 async def _search(
@@ -990,6 +1023,21 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
             "x: expected a number with no more than 2 digits in total",
         ),
         (Decimal, [], "x: expected a number"),
+        (
+            Annotated[frozenset[int], Field(min_length=2)],
+            [1],
+            "x: expected a list with at least 2 items",
+        ),
+        (
+            Annotated[tuple[int, ...], Field(min_length=2)],
+            [1],
+            "x: expected a list with at least 2 items",
+        ),
+        (
+            Annotated[list[int] | dict[str, int], Field(min_length=2)],
+            [1],
+            "x: expected a value with at least 2 items",
+        ),
         (Size, {}, "x.width: required, but missing"),
         (
             Size | int | list[int],
@@ -1464,6 +1512,7 @@ def test_more_bytes_than_the_limit_are_refused(size):
     for each in (tool, WrapperTool(tool)):
         assert call(each, sent).success is fits
         assert call(each, {"text": "ä" * size}).success is fits
+        assert "more than 100 bytes" in call(each, {"text": "\ud800" * 31}).text
     free = FunctionTool(take, max_argument_bytes=None)
     assert call(free, sent).value == size
 
@@ -2078,6 +2127,11 @@ def test_a_name_that_every_member_of_a_union_refuses_is_compared_once(compared):
     assert "x.abcdex: unknown argument; did you mean 'abcdef'?" in error.message
     assert error.message.count("abcdex") == len(compared) == 1
 
+    def find(x: Union[tuple(models)], y: int): ...
+
+    error = call(FunctionTool(find), {"x": {"abcdex": 1}, "y": "no"}).text
+    assert error.endswith("; y: expected an integer")
+
 
 def test_a_default_outside_of_its_own_bounds_survives_a_replacement():
     """Guardrails see every default. The call that one returns may hold them all, and still runs."""
@@ -2103,6 +2157,15 @@ def test_a_default_outside_of_its_own_bounds_survives_a_replacement():
     sent = {"text": "x", "limit": 0, "mode": "", "page": None, "items": [], "fine": 1}
     assert tool.sent_form(sent) == {"query": "x", "fine": 1}
     assert tool.sent_form({**sent, "limit": -1}) == {"query": "x", "fine": 1, "limit": -1}
+
+
+def test_a_default_that_only_the_schema_names_is_sent():
+    """An argument that the function needs is sent, also if it equals the default that its schema shows."""
+
+    def find(page: Annotated[int, Field(json_schema_extra={"default": 1})]) -> int:
+        return page
+
+    assert FunctionTool(find).sent_form({"page": 1}) == {"page": 1}
 
 
 def test_a_recursive_type_is_compiled_once_until_a_call_is_refused(monkeypatch):

@@ -893,6 +893,16 @@ def test_a_wrapper_hands_on_the_call_as_it_came():
     assert seen == ['{"x": 1}', '{"x": 1}']
 
 
+def test_a_wrapper_may_mend_what_json_cannot_say():
+    """A wrapper without a limit of its own asks nothing of the arguments, so its `run` gets any value."""
+
+    class Mending(WrapperTool):
+        async def run(self, call, context):
+            return ToolResult.of(type(call.arguments["x"]).__name__)
+
+    assert call(Mending(Echo()), {"x": object()}).value == "object"
+
+
 @FunctionTool
 def greet(name_: typing.Annotated[str, pydantic.Field(alias="name")], times: int = 1) -> str:
     return name_ * times
@@ -1336,6 +1346,9 @@ def test_what_is_added_later_is_checked_like_what_is_given_at_first(option, add,
     wrong = f"^{option}: .* cannot be used as it is .*; it has to take {takes}$"
     with pytest.raises(DefinitionError, match=wrong):
         add(Echo(), [len] if option.endswith("guardrails") else len)
+    if option != "around":
+        with pytest.raises(DefinitionError, match=wrong.replace("^", "")):
+            Echo(**{option: [len] if option.endswith("guardrails") else len})
 
 
 def test_a_foreign_schema_has_the_limit_of_bytes_while_it_is_written():

@@ -10,8 +10,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 import pytest
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BaseModel,
     BeforeValidator,
+    ConfigDict,
     Discriminator,
     Field,
     RootModel,
@@ -103,6 +105,11 @@ PART = {
 renamed = foreign(obj({"p": PART}, **{"$defs": {"a": INT}}))
 strict = foreign(obj({"m": dict_of(INT, minProperties=1)}, required=["m"]), strict=True)
 
+paired = foreign(
+    obj({"p": tuple_of(STR, INT, items=False), "m": dict_of(INT)}, required=["p", "m"]),
+    strict=True,
+)
+
 
 @dataclass
 class Spot:
@@ -175,6 +182,8 @@ REFUSED = [
     (theirs, '{"mixed": 1', "}", "mixed"),
     (theirs, '{"mixed": "b', '"}', "mixed"),
     (theirs, '{"level": t', "rue}", "level"),
+    (plan, '{"mode": f', "alse}", "mode"),
+    (plan, '{"mode": -', "1}", "mode"),
     (theirs, '{"level": 1, "n": "', '1"}', "n"),
     (plan, '{"spot": [', "]}", "spot"),
     (place, '{"spot": [', "]}", "spot"),
@@ -259,6 +268,24 @@ class Dog(BaseModel):
     kind: Literal["dog"]
 
 
+class Renamed(BaseModel):
+    """Its options do not change which values fit."""
+
+    model_config = ConfigDict(
+        title="Named",
+        extra="allow",
+        allow_inf_nan=True,
+        frozen=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+    mark: Letter = Field("a", alias="sign")
+
+
+class Chosen(BaseModel):
+    mark: Letter = Field("a", validation_alias=AliasChoices("sign", "mark"))
+
+
 class Row(NamedTuple):
     number: int
 
@@ -285,6 +312,11 @@ class Sheet(BaseModel):
         (Branch, '{"name": "a", "kids": [{"name": "b"}]}'),
         (list[Branch], '[{"name": "a", "kids": 7}'),
         (list[Marked], '[{"mark": "b"}'),
+        (list[Renamed], '[{"more": 1, "sign": "b"}'),
+        (list[Renamed], '[{"mark": "b"}'),
+        (Chosen, "["),
+        (None, "7"),
+        (bool | None, "["),
         (Named, '{"name": "b"}'),
         (list[Named], '[{"name": "a", "more"'),
         (list[Pair], '[{"one": "a", "two": "b"}'),
@@ -339,6 +371,54 @@ def test_what_passes_is_never_refused(tool, text):
         tool.bind(text)
 
     assert [judged(tool, text, size)[0] for size in (1, 2, 3, 5, 1000)] == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *PASSES[1:],
+        *(
+            (taking(kind), '{"x": ' + text + "}")
+            for kind, text in [
+                (list[list[int] | Branch], '[[1], {"name": "a", "kids": [{"name": "a"}]}]'),
+                (list[list[int] | None], "[[1], null]"),
+                (dict[str, list[int]], '{"k": [7]}'),
+                (list[dict[str, Letter]], '[{"k": "a"}]'),
+                (list[Marked], '[{"mark": "a"}, {}]'),
+                (list[Named], '[{"name": "a"}]'),
+                (list[Pair], '[{"one": "a", "two": "a"}]'),
+                (RootModel[list[Letter]], '["a"]'),
+                (Annotated[Cat | Dog, Field(discriminator="kind")], '{"kind": "dog"}'),
+                (Annotated[list[Letter], AfterValidator(sorted)], '["a"]'),
+                (Renamed, '{"sign": "a", "more": 1}'),
+                (Chosen, '{"sign": "a"}'),
+                (list[None], "[null]"),
+                (list[bool | None], '[true, false, 1, "yes", null]'),
+                (list[float], '[1, 1.5, "1.5", -1e3]'),
+                (list[Color], '["red", "blue"]'),
+                (tuple[int, str], '[1, "a"]'),
+            ]
+        ),
+        *(
+            (taking(kind, strict=True), '{"x": ' + text + "}")
+            for kind, text in [
+                (tuple[int, str], '{"item_0": 1, "item_1": "a"}'),
+                (tuple[int, str], '[1, "a"]'),
+                (dict[str, int], '[{"key": "a", "value": 1}]'),
+                (dict[str, int], '{"a": 1}'),
+                (list[Marked], '[{"mark": null}]'),
+            ]
+        ),
+        (paired, '{"p": {"item_0": "a", "item_1": null}, "m": [{"key": "a", "value": 1}]}'),
+        (paired, '{"p": ["a"], "m": {"a": 1}}'),
+    ],
+)
+def test_what_passes_raises_no_false_alarm(tool, text):
+    """A watch that asked the binder in vain would check nothing more: this one still sees a bracket too many."""
+    watch = tool.watch()
+
+    assert watch.feed(text) is None
+    assert "not valid JSON" in str(watch.feed("}"))
 
 
 def test_white_space_of_any_kind_means_no_arguments():
@@ -410,6 +490,9 @@ def test_too_many_bytes_and_too_many_levels_are_refused_at_once():
     error, at = judged(short, long)
     assert error is not None and "more than 20 bytes" in str(error)
     assert at == 16
+    error, at = judged(short, '{"text": "' + "\ud800" * 30)
+    assert error is not None and "more than 20 bytes" in str(error)
+    assert at == len('{"text": "') + 4
     error, at = judged(anything, deep)
     assert error is not None and "nested more than 100 levels" in str(error)
     assert at == len('{"value": ') + 100

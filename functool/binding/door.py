@@ -45,7 +45,7 @@ class Binder(Protocol):
 
 
 class PassingBinder:
-    """The binder of a wrapper: it returns the arguments unchanged.
+    """The binder of a wrapper. It checks nothing but the size of the arguments.
 
     The inner tool's binder validates them when a hook or a guardrail of the wrapper needs them.
     """
@@ -55,15 +55,14 @@ class PassingBinder:
     def __init__(self, inner: Binder, limit: int | None = None) -> None:
         self._inner, self._limit = inner, limit
 
-    def values(self, arguments: Arguments) -> Any:
-        """Return the arguments unchanged.
+    def values(self, arguments: Arguments) -> None:
+        """Check the size of the arguments.
 
         Raises:
             ArgumentError: Their text has more bytes than the wrapper's limit.
         """
         if self._limit is not None:
             as_text(arguments, self._limit)
-        return arguments
 
     def canonical(self, arguments: Arguments, values: Any) -> Any:
         """Validate the arguments and return their canonical form, as the inner tool does."""

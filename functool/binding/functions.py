@@ -152,7 +152,8 @@ class FunctionBinder:
         # It takes long to search a long text, so its values are looked at first.
         may_drop = self._droppable and (len(text) < LONG or any(v is None for v in values.values()))
         if may_drop and "null" in text:
-            drop_nulls(values, self._droppable)
+            sent = from_json(text)  # A validator of the author may return None for a value.
+            drop_nulls(values, [wire for wire in self._droppable if sent.get(wire) is None])
         return self._by_parameter(values) if self._names_differ else values
 
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:

@@ -31,7 +31,6 @@ _MOST = 1000  # Problems to describe.
 _MOST_READ = 20_000  # pydantic makes a dict of each, and there may be millions.
 _KNOWN_ERRORS = {*get_args(core_schema.ErrorType), BOOL} - {"value_error", "assertion_error"}
 _DICT = ("dict_type", "mapping_type")
-_OBJ = "model_type dataclass_type dict_type mapping_type model_attributes_type dataclass_exact_type"
 # What was expected, by pydantic's type of error. For UUIDs and complex numbers, pydantic's own
 # messages repeat characters that were sent, or hold a URL.
 _EXPECTED = {
@@ -42,7 +41,6 @@ _EXPECTED = {
     **dict.fromkeys(("string_type", "bytes_type", "path_type"), "a string"),
     "none_required": "null",
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
-    **dict.fromkeys(_OBJ.split(), "an object"),
     LONG_PATTERN: f"patterns of at most {MAX_PATTERN:,} characters in all",
     NO_MEMBER: "one of the types of the schema",
     "uuid_parsing": "a valid UUID",
@@ -52,8 +50,8 @@ _EXPECTED = {
 
 # What has a length, as pydantic's messages name it: "String should have at least 2 characters".
 _NOUN_OF = {"String": "a string", "Data": "a string", "Decimal input": "a number"}
-_NOUN_OF |= dict.fromkeys(("List", "Tuple", "NamedTuple", "Set", "Frozenset"), "a list")
-_NOUN_OF |= {"Dictionary": "an object", "Input": "a value"}
+_NOUN_OF |= dict.fromkeys(("List", "Tuple", "NamedTuple", "Set", "Frozenset", "Deque"), "a list")
+_NOUN_OF |= {"Dictionary": "an object", "Input": "a value", "Value": "a value"}
 _MEASURED = re.compile(
     rf"({'|'.join(_NOUN_OF)}) should (have|match) (.*?)(?: after validation, not \w+)?", re.DOTALL
 )

@@ -37,8 +37,8 @@ _NUMERIC: Limits = {"format": "a number"}
 """The limits of a text that is read as a number. They are recognised by identity."""
 _NO_NUMBER = re.compile(r"[^0-9+\-_.eEinfatyINFATY\s]")
 # Options of a class that do not change which JSON fits.
-_HARMLESS = {"title", "extra_fields_behavior", "allow_inf_nan", "frozen"}
-_HARMLESS |= {"validate_by_name", "validate_by_alias", "populate_by_name"}
+_HARMLESS = {"title", "extra_fields_behavior", "allow_inf_nan"}
+_HARMLESS |= {"validate_by_name", "validate_by_alias"}
 
 
 def fits_text(limits: Limits, text: str, complete: bool) -> bool:
