@@ -91,20 +91,17 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         return suspect
 
     async def trusted_only(call: ToolCall, context: Context[Any]) -> ToolCall | None:
-        # Somebody may have decided about a call that was suspect then.
-        suspect = await untrusted(call, context) or (_decided(call, context) if ask else {})
-        if not suspect or (ask and _is_decided(context.decision or {}, call)):
+        suspect = await untrusted(call, context)
+        labels = _labels(call) | suspect
+        # Somebody may have decided about this call when more of it was suspect.
+        decided = _decided(call, context, labels) if ask else {}
+        if not (suspect or decided) or (ask and _is_decided(context.decision or {}, call)):
             return None
         if ask:
-            marked = replace(call, metadata={**call.metadata, "sources": _labels(call) | suspect})
+            marked = replace(call, metadata={**call.metadata, "sources": decided or labels})
             answer: ToolCall | None = await approval(marked, context)
             return answer
-        blamed = (
-            f"{at or 'all of it'} is from {', '.join(names)}" for at, names in suspect.items()
-        )
-        rule = "its values have to come from the user or from a trusted tool"
-        text = f"The call was refused: {rule}, and {'; '.join(blamed)[:1000]}."
-        raise GuardrailError(text, details={"sources": suspect})
+        raise _refusal(suspect)
 
     if ask:
 
@@ -120,6 +117,13 @@ def _check(arguments: tuple[str, ...], wrote: Any) -> None:
         raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
     if wrote is not None and not callable(wrote):
         raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
+
+
+def _refusal(suspect: Mapping[str, list[str]]) -> GuardrailError:
+    blame = [f"{at or 'all of it'} is from {', '.join(names)}" for at, names in suspect.items()]
+    rule = "its values have to come from the user or from a trusted tool"
+    text = f"The call was refused: {rule}, and {'; '.join(blame)[:1000]}."
+    return GuardrailError(text, details={"sources": suspect})
 
 
 def _unknown_places(
@@ -236,12 +240,12 @@ def _labels(call: ToolCall) -> dict[str, list[str]]:
     return {place: [*names] for place, names in labels.items()}
 
 
-def _decided(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
-    """Return the labels with which somebody has decided about a call, if no call has used that."""
+def _decided(call: ToolCall, context: Context[Any], labels: Any) -> dict[str, list[str]]:
+    """Return the labels with which somebody has decided about a call that has these labels."""
     if not context.has_decision() or context.schema is None:
         return {}
     arguments: Any = call.arguments
-    return context.decided_labels(asked(context.schema, arguments, call.id, None))
+    return context.decided_labels(asked(context.schema, arguments, call.id, labels))
 
 
 def _is_decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
