@@ -23,7 +23,8 @@ from functool import (
     WrapperTool,
 )
 from functool.guardrails import require_approval, trusted_only
-from functool.guardrails.sources import SHOWS_OTHERS, wanted_results
+from functool.guardrails.labels import SHOWS_OTHERS
+from functool.guardrails.sources import wanted_results
 from tests.schemas import STR
 from tests.support import call, taking
 
