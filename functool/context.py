@@ -398,6 +398,9 @@ class Context(Generic[Deps]):
         if not request.matches_itself:
             wrong = "it was changed after it was made"
             raise ValueError(f"the request does not match its own digest: {wrong}")
+        now = time.monotonic()
+        for digest in [key for key, made in [*self._answers.items()] if made[0] <= now]:
+            self._answers.pop(digest, None)  # Nobody made that call in time.
         self._answers[request.digest] = (expires, decision, request)
 
     def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:

@@ -339,6 +339,20 @@ def test_a_context_keeps_nothing_of_a_used_decision():
     assert len(pickle.dumps(context)) == len(pickle.dumps(Context()))
 
 
+def test_a_context_keeps_nothing_of_an_expired_decision():
+    """Approvals of calls that nobody makes in time are gone when the next decision comes."""
+    tool, _ = pay_tool(trusted_only("to", ask=True))
+    context, other = Context(), Context()
+    for amount in range(20):
+        arguments = {"to": "a", "amount": amount}
+        request = run(tool, arguments, context, {"/to": ["web"]}).metadata["approval"]
+        context.approve(request, expires_in=1e-9)
+    context.deny(request)
+    other.deny(request)
+
+    assert len(pickle.dumps(context)) == len(pickle.dumps(other))
+
+
 @pytest.mark.parametrize("wrote", [None, lambda context: "Pay a."])
 def test_a_persons_edit_is_trusted(wrote):
     """What a person wrote in place of the arguments runs."""
