@@ -17,7 +17,7 @@ from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline
 from functool.generators import exhaust_async
 from functool.guardrails.asking import callables
-from functool.guardrails.sources import agents, labels_of
+from functool.guardrails.labels import agents, labels_of
 from functool.options import refuse_unknown
 from functool.schema.callables import at_caller, run_kind, without_partials
 from functool.schema.subset import closed

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -110,6 +110,12 @@ class ApprovalRequest:
         if not all(is_texts(names) for names in data["sources"].values()):
             raise ValueError("not an approval request: `sources` must hold lists of tool names")
         return cls(**data)
+
+    def shows(self, other: "ApprovalRequest") -> bool:
+        """Whether another request is about the same call, with no label that this one lacks."""
+        seen = all({*names} <= {*self.sources.get(at, ())} for at, names in other.sources.items())
+        same = seen and self.call_id == other.call_id  # Otherwise save the time of a digest.
+        return same and self.digest == replace(other, sources=self.sources)._computed()
 
     def _computed(self) -> str:
         sources = [self.sources] if self.sources else []

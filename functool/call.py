@@ -312,9 +312,9 @@ def changed(result: ToolResult, **fields: Any) -> ToolResult:
     return new
 
 
-def metadata_of(result: ToolResult) -> Mapping[str, Any]:
-    """Return the metadata of a result, or an empty dict if an author set it to a non-mapping."""
-    return result.metadata if isinstance(result.metadata, (dict, Mapping)) else {}
+def metadata_of(made: ToolResult | ToolCall) -> Mapping[str, Any]:
+    """Return the metadata of a result or a call, or an empty dict if it is set to a non-mapping."""
+    return made.metadata if isinstance(made.metadata, (dict, Mapping)) else {}
 
 
 def render(value: Any) -> list[Content]:

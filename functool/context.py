@@ -24,9 +24,9 @@ Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 Listener = Callable[["ToolEvent"], object]
 # Decisions by the digest of their request. The number says until when a decision may be used, by
-# `time.monotonic`; with 0.0 it is for one call only. Those of a call also hold each grant that it
-# has used, by the grant's id.
-_Answers = dict[str, tuple[float, Any]]
+# `time.monotonic`; with 0.0 it is for one call only. A decision from the host has its request as
+# well. Those of a call also hold each grant that it has used, by the grant's id.
+_Answers = dict[str, tuple[Any, ...]]
 
 logger: logging.Logger = logging.getLogger("functool")
 _counting = threading.Lock()  # Global, because a context that holds a lock cannot be pickled.
@@ -43,23 +43,23 @@ class ToolEvent:
     at: float = field(default_factory=time.time)
 
 
-class _Expiring(dict[str, tuple[float, Any]]):
+class _Expiring(dict[str, tuple[Any, ...]]):
     """Decisions by digest. A pickle holds the time that they have left, for another clock."""
 
     def __reduce__(self) -> Any:
         now, today = time.monotonic(), time.time()
-        left = {key: (end - now, end - now + today, found) for key, (end, found) in self.items()}
+        left = {key: (end - now, end - now + today, *made) for key, (end, *made) in self.items()}
         return _expiring_again, (left,)
 
 
-def _expiring_again(left: Mapping[str, tuple[float, float, Any]]) -> _Expiring:
+def _expiring_again(left: Mapping[str, tuple[Any, ...]]) -> _Expiring:
     """Return pickled decisions. The time on the way is subtracted, by the dates of both machines.
 
     If one of the dates is wrong, a decision has at most the time that it had when it was pickled.
     """
     now, today = time.monotonic(), time.time()
     return _Expiring(
-        {key: (now + min(most, until - today), found) for key, (most, until, found) in left.items()}
+        {key: (now + min(most, until - today), *made) for key, (most, until, *made) in left.items()}
     )
 
 
@@ -122,7 +122,6 @@ class Context(Generic[Deps]):
         # All views of a context share these objects.
         self._listeners: list[tuple[Listener, bool]] = []
         self._answers: _Answers = _Expiring()
-        self._labelled: dict[str, ApprovalRequest] = {}
         self._grants: dict[str, Grant] = {}
 
     @staticmethod
@@ -164,7 +163,7 @@ class Context(Generic[Deps]):
         approver that remembers answers needs this method.
         """
         again = getattr(self.approver, "fresh", lambda: self.approver)
-        own: dict[str, Any] = {"state": {}, "_answers": _Expiring(), "_labelled": {}, "_grants": {}}
+        own: dict[str, Any] = {"state": {}, "_answers": _Expiring(), "_grants": {}}
         own["approver"] = again()
         return self.view(call=None, schema=None, _mailbox=None, _decided={}, **own)
 
@@ -192,7 +191,7 @@ class Context(Generic[Deps]):
         `at_once` means that the wrapper has done nothing before that call. Then its approval is
         kept if the call has to wait for a person.
         """
-        once = {digest: (0.0, decision) for digest, (_, decision) in self._decided.items()}
+        once = {digest: (0.0, *made) for digest, (_, *made) in self._decided.items()}
         return self.view(_handed=[self._decided if at_once else once]) if once else self
 
     @property
@@ -304,7 +303,7 @@ class Context(Generic[Deps]):
             TypeError: `request` is no `ApprovalRequest`.
             ValueError: The request does not match its digest because it was changed.
         """
-        self._answer(request, float("inf"), Decision(approved=False, reason=reason))
+        self._answer(request, math.inf, Decision(approved=False, reason=reason))
 
     def use_decision(self, digest: str) -> Decision | None:
         """Return the decision on the request with this digest, and remove it.
@@ -321,12 +320,18 @@ class Context(Generic[Deps]):
         """Whether there is a decision about a request, or about any, that no call has used yet."""
         if request is None:
             return bool(self._answers)
-        return self._answers.get(request.digest, (0.0, None))[0] > time.monotonic()
+        return bool(self._answers.get(request.digest, (0.0, None))[0] > time.monotonic())
 
     def decided_labels(self, request: ApprovalRequest) -> dict[str, list[str]]:
-        """Return the labels with which the call of a request without labels has a decision."""
-        found = self._labelled.get(request.digest)
-        return found.sources if found is not None and self.has_decision(found) else {}
+        """Return the labels that somebody saw who has decided about the call of a request.
+
+        The call may have fewer labels by now, but none that the person has not seen. A refusal
+        counts before an approval.
+        """
+        made = [(decision, about) for _, decision, about in [*self._answers.values()]]
+        seen = [each for each in made if self.has_decision(each[1]) and each[1].shows(request)]
+        first = min(seen, key=lambda each: each[0].approved, default=None)
+        return {} if first is None else first[1].sources
 
     def give_back(self) -> None:
         """Keep this call's decisions and grants for its next attempt.
@@ -335,7 +340,7 @@ class Context(Generic[Deps]):
         """
         kept = {key: found for key, found in self._decided.items() if found[0]}
         with _counting:
-            for key, (_, found) in kept.items():
+            for key, (_, found, *_) in kept.items():
                 if not isinstance(found, Grant):
                     self._answers[key] = kept[key]
                 elif self._grants.get(key) is found:  # It was not revoked in the meantime.
@@ -393,10 +398,10 @@ class Context(Generic[Deps]):
         if not request.matches_itself:
             wrong = "it was changed after it was made"
             raise ValueError(f"the request does not match its own digest: {wrong}")
-        self._answers[request.digest] = (expires, decision)
-        if request.sources:
-            about = request.tool, request.definition, request.arguments, request.call_id
-            self._labelled[ApprovalRequest.of(*about).digest] = replace(request, arguments={})
+        now = time.monotonic()
+        for digest in [key for key, made in [*self._answers.items()] if made[0] <= now]:
+            self._answers.pop(digest, None)  # Nobody made that call in time.
+        self._answers[request.digest] = (expires, decision, request)
 
     def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
         name = self.schema.name if self.schema else self.call.name if self.call else ""

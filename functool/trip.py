@@ -6,7 +6,7 @@ tool without hooks and guardrails often needs neither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -23,7 +23,7 @@ from functool.call import (
 )
 from functool.context import Context
 from functool.errors import ArgumentError, DefinitionError
-from functool.guardrails import sources
+from functool.guardrails import labels, sources
 from functool.guardrails.asking import (
     AFTER_APPROVAL,
     ask,
@@ -64,8 +64,8 @@ class Trip:
         if self._call is None:
             canonical = self.binder.canonical(self.sent.arguments, self.values)
             self._call = with_arguments(self.sent, canonical)
-            if self.sent.metadata and sources.has_sources(self.sent):
-                self._call.metadata = sources.placed(self.sent, canonical, self.tool.schema)
+            if self.sent.metadata and labels.has_sources(self.sent):
+                self._call.metadata = labels.placed(self.sent, canonical, self.tool.schema)
         return self._call
 
     @property
@@ -157,7 +157,7 @@ class Trip:
             elif shown_in(result) == shown:
                 continue
             new = with_matching_value(result, new, value, shown)
-            result = sources.with_labels_of(result, new)  # The next guardrail may store it.
+            result = labels.with_labels_of(result, new)  # The next guardrail may store it.
             shown = shown_in(result)
         return result
 
@@ -175,7 +175,7 @@ class Trip:
 
     def label(self, result: ToolResult) -> None:
         """Record the untrusted tools behind a result, in case it is replaced."""
-        self.labels += sources.labels_on(result)
+        self.labels += labels.labels_on(result)
 
     def labelled(self, result: ToolResult) -> ToolResult:
         """Add the labels to the result of a body or a layer.
@@ -184,7 +184,7 @@ class Trip:
         """
         metadata, view = result.metadata, self.view
         if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
-            view.add_sources(sources.labels_on(result))
+            view.add_sources(labels.labels_on(result))
         if not view.inner_sources:
             return result
         names = [*dict.fromkeys(map(str, view.inner_sources))]
@@ -206,9 +206,9 @@ class Trip:
         if sources.wanted_results and outer is not None and not (untrusted or self.labels):
             with suppress(Exception):  # The author's value may raise anything.
                 sources.remember(self.context, result, self.sent, self.tool.bind)
-        if notes and sources.SHOWS_OTHERS in notes and outer is not None and outer.call:
+        if notes and labels.SHOWS_OTHERS in notes and outer is not None and outer.call:
             # The call around this one may show it, too.
-            outer.notes[sources.SHOWS_OTHERS] = True
+            outer.notes[labels.SHOWS_OTHERS] = True
         has_any = untrusted or notes or self.record or self.labels or self.sent.metadata
         new = self._call_metadata(untrusted) if has_any else {}
         if new or self.inner is not None:
@@ -223,15 +223,15 @@ class Trip:
         Its labels are also added to those of the calls and agents around it.
         """
         notes = self.made_view.notes if self.made_view else {}
-        given = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
+        given = metadata_of(self.sent)
         metadata: dict[str, Any] = {**notes.get("metadata", {})}
         if self.record:
             metadata["guardrails"] = [*self.record]
         own = (self.tool.name,) if untrusted else ()
-        if names := dict.fromkeys(map(str, (*own, *sources.labels_of(self.sent), *self.labels))):
+        if names := dict.fromkeys(map(str, (*own, *labels.labels_of(self.sent), *self.labels))):
             metadata["sources"] = [*names]
             # This call may have been made inside another call, or by an agent.
-            for outer in (getattr(self._context, "inner_sources", None), *sources.agents.get()):
+            for outer in (getattr(self._context, "inner_sources", None), *labels.agents.get()):
                 if outer is not None:
                     outer.extend(names)
         if decision := notes.get("decision") or given.get("decision"):

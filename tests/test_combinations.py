@@ -624,7 +624,7 @@ def always(answer):
             "the labels .* are lost",
         ),
         (
-            "functool.guardrails.sources.with_labels_of",
+            "functool.guardrails.labels.with_labels_of",
             lambda result, new: new,
             of(["body", [], ["a new result", "spill"]], body=LONG),
             "lacks {'body'}",

@@ -44,7 +44,7 @@ from functool.bundled.code_stubs import Stubs
 from functool.bundled.code_taking import taken
 from functool.bundled.code_worker import MontyError, Sessions, Setup, Share, WorkerDied
 from functool.executors import in_thread
-from functool.guardrails.sources import SHOWS_OTHERS
+from functool.guardrails.labels import SHOWS_OTHERS
 
 __all__ = ["AnotherProgram", "CodeLimits", "ProgramRefused", "WorkerDied", "code_mode"]
 

@@ -28,7 +28,7 @@ from functool import (
 from functool.bundled.code_record import Outcome
 from functool.bundled.code_values import ValueProblem, hidden_problems
 from functool.call import to_json, valid_text
-from functool.guardrails.sources import labels_on
+from functool.guardrails.labels import labels_on
 from functool.integrations.values import reached
 
 ONE_OF = 8

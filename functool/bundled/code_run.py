@@ -17,7 +17,7 @@ from functool.bundled.code_stubs import Function
 from functool.bundled.code_values import Labels, ValueProblem
 from functool.bundled.code_worker import Session, Turn
 from functool.executors import in_thread
-from functool.guardrails.sources import labels_of
+from functool.guardrails.labels import labels_of
 from functool.layers.journal_errors import OutcomeUnknown
 from functool.layers.passing import is_passing
 

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from functool import ApprovalRequired, Context, TextContent, Tool, ToolCall, ToolResult
 from functool.executors import in_thread
-from functool.guardrails.sources import with_labels_of
+from functool.guardrails.labels import with_labels_of
 from functool.layers.journal_errors import (
     Interrupted,
     JournalConflict,

@@ -13,7 +13,7 @@ from functool import ApprovalRequest, Context, SchemaTool, Tool, ToolCall, ToolR
 from functool.approval import defaults_of
 from functool.call import metadata_of
 from functool.executors import in_thread
-from functool.guardrails.sources import labels_of, labels_on
+from functool.guardrails.labels import labels_of, labels_on
 from functool.layers.journal_errors import NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso

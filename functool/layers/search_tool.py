@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from functool import Context, FunctionTool, Tool, ToolResult, Toolset
-from functool.guardrails.sources import SHOWS_OTHERS, agents
+from functool.guardrails.labels import SHOWS_OTHERS, agents
 
 FOUND = "functool.catalog.found"
 """The key in `context.state` under which the found names are stored, in order."""

@@ -40,7 +40,7 @@ from functool import (
     ToolSettings,
 )
 from functool.executors import in_thread, inline
-from functool.guardrails.sources import SHOWS_OTHERS, labels_on
+from functool.guardrails.labels import SHOWS_OTHERS, labels_on
 from functool.layers.own_directory import own_directory, remove_directory
 from functool.layers.spill_reading import OneByOne, shape, span, stored, within
 

@@ -23,7 +23,8 @@ from functool import (
     WrapperTool,
 )
 from functool.guardrails import require_approval, trusted_only
-from functool.guardrails.sources import SHOWS_OTHERS, wanted_results
+from functool.guardrails.labels import SHOWS_OTHERS
+from functool.guardrails.sources import wanted_results
 from tests.schemas import STR
 from tests.support import call, taking
 
@@ -278,6 +279,78 @@ def test_a_decision_counts_where_the_value_has_become_trusted(edit):
     assert paid == ([("b", 2)] if edit else [])
     assert run(tool, arguments, context).success  # A decision counts once.
     assert paid[-1] == ("a@x", 1)
+
+
+@pytest.mark.parametrize("edit", [None, {"to": "b", "amount": 2}])
+def test_a_decision_counts_where_a_part_of_the_call_has_become_trusted(edit):
+    """A person who saw two suspect values is not asked again when one of them is left."""
+    said = ["hello"]
+    tool, paid = pay_tool(trusted_only(ask=True, wrote=lambda context: said))
+    context = Context()
+    arguments = {"to": "a@x", "amount": 1}
+    context.approve(run(tool, arguments, context).metadata["approval"], arguments=edit)
+    said.append("Yes, pay a@x.")
+
+    assert run(tool, arguments, context).success
+    assert paid == [("b", 2) if edit else ("a@x", 1)]
+    assert run(tool, arguments, context).error.type == "ApprovalRequired"
+
+
+@pytest.mark.parametrize("edit", [None, {"to": "b", "amount": 2}])
+def test_a_decision_does_not_count_for_labels_that_the_person_has_not_seen(edit):
+    """What was approved as the text of one tool is asked about as that of another, whose label stays."""
+    tool, paid = pay_tool(trusted_only("amount", ask=True), require_approval())
+    context = Context()
+    arguments = {"to": "a", "amount": 1}
+    request = run(tool, arguments, context, {"/to": ["mail"]}).metadata["approval"]
+    context.approve(request, arguments=edit)
+
+    waiting = run(tool, arguments, context, {"/to": ["web"]})
+    assert waiting.metadata["approval"].sources == {"/to": ["web"]}
+    assert waiting.metadata["sources"] == ["web"]
+    assert run(tool, arguments, context, {"/to": ["mail"]}).success
+    assert paid == [("b", 2) if edit else ("a", 1)]
+
+
+def test_a_refusal_counts_before_an_approval():
+    """Of two decisions about a call whose value has become trusted, the refusal counts."""
+    tool, paid = pay_tool(trusted_only("to", ask=True))
+    context = Context()
+    arguments = {"to": "a", "amount": 1}
+    for name in ("web", "mail"):
+        request = run(tool, arguments, context, {"/to": [name]}).metadata["approval"]
+        context.deny(request, "no mail") if name == "mail" else context.approve(request)
+
+    assert "no mail" in run(tool, arguments, context).text
+    assert run(tool, arguments, context, {"/to": ["web"]}).success
+    assert paid == [("a", 1)]
+
+
+def test_a_context_keeps_nothing_of_a_used_decision():
+    """A context in which a person decides about calls with labels does not grow."""
+    tool, paid = pay_tool(trusted_only("to", ask=True))
+    context = Context()
+    for amount in range(20):
+        arguments = {"to": "a", "amount": amount}
+        context.approve(run(tool, arguments, context, {"/to": ["web"]}).metadata["approval"])
+        assert run(tool, arguments, context, {"/to": ["web"]}).success
+
+    assert len(paid) == 20
+    assert len(pickle.dumps(context)) == len(pickle.dumps(Context()))
+
+
+def test_a_context_keeps_nothing_of_an_expired_decision():
+    """Approvals of calls that nobody makes in time are gone when the next decision comes."""
+    tool, _ = pay_tool(trusted_only("to", ask=True))
+    context, other = Context(), Context()
+    for amount in range(20):
+        arguments = {"to": "a", "amount": amount}
+        request = run(tool, arguments, context, {"/to": ["web"]}).metadata["approval"]
+        context.approve(request, expires_in=1e-9)
+    context.deny(request)
+    other.deny(request)
+
+    assert len(pickle.dumps(context)) == len(pickle.dumps(other))
 
 
 @pytest.mark.parametrize("wrote", [None, lambda context: "Pay a."])
