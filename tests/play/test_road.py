@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -18,7 +19,9 @@ def test_a_tool_that_exits(timeout):
 
     sent = []
     tool = FunctionTool(leave, timeout=timeout)
-    asyncio.run(run_call(tool, "{}", "1", Context(), sent.append))
+    work = run_call(tool, "{}", "1", Context(), sent.append)
+    with ThreadPoolExecutor(1) as pool:  # Where a browser is open, this thread has a running loop.
+        pool.submit(asyncio.run, work).result()
 
     assert sent[-1]["error"]["type"] == "SystemExit"
     assert [each["did"] for each in sent if each.get("step") == "body"] == ["started", "failed"]
