@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
+from functool.binding import engine
 from functool.guardrails.sources import wanted_results
 
 try:
@@ -53,6 +54,12 @@ def the_logger_as_it_was():
     level = logger.level
     yield
     logger.setLevel(level)
+
+
+@pytest.fixture
+def little_work(monkeypatch):
+    """Let the checks of a foreign schema take a tenth of the steps, so that tests reach the limit soon."""
+    monkeypatch.setattr(engine, "MAX_STEPS", engine.MAX_STEPS // 10)
 
 
 @pytest.fixture

@@ -258,23 +258,24 @@ def test_a_name_that_was_not_evaluated_is_refused():
     assert "extra: unknown argument; known: kind" in call(tool, {"kind": "y", "extra": 1}).text
 
 
+@pytest.mark.usefixtures("little_work")
 @pytest.mark.parametrize(
     ("part", "value"),
     [
-        ({"items": {"enum": list(range(20_000))}}, [-1] * 2_000),
-        ({"items": {"properties": {f"p{n}": {} for n in range(20_000)}}}, [{}] * 2_000),
-        ({"items": {"required": ["p"] * 20_000}}, [{"p": 1}] * 2_000),
-        ({"items": {"type": ["string"] * 20_000 + ["integer"]}}, [1] * 2_000),
-        ({"items": {"$ref": "#" + "/$defs" * 90}}, [1] * 2_000),
-        ({"items": {"$dynamicRef": "#" + "/$defs" * 90}}, [1] * 2_000),
-        ({"items": {"dependentRequired": {f"p{n}": [] for n in range(20_000)}}}, [{}] * 2_000),
-        ({"items": {"dependentSchemas": {f"p{n}": {} for n in range(20_000)}}}, [{}] * 2_000),
+        ({"items": {"enum": list(range(20_000))}}, [-1] * 200),
+        ({"items": {"properties": {f"p{n}": {} for n in range(20_000)}}}, [{}] * 200),
+        ({"items": {"required": ["p"] * 20_000}}, [{"p": 1}] * 200),
+        ({"items": {"type": ["string"] * 20_000 + ["integer"]}}, [1] * 200),
+        ({"items": {"$ref": "#" + "/$defs" * 90}}, [1] * 200),
+        ({"items": {"$dynamicRef": "#" + "/$defs" * 90}}, [1] * 200),
+        ({"items": {"dependentRequired": {f"p{n}": [] for n in range(20_000)}}}, [{}] * 200),
+        ({"items": {"dependentSchemas": {f"p{n}": {} for n in range(20_000)}}}, [{}] * 200),
         (
             {"patternProperties": {f"^x{n}$": {} for n in range(2_000)}},
-            {f"k{n}": 1 for n in range(2_000)},
+            {f"k{n}": 1 for n in range(200)},
         ),
-        ({"pattern": "[ab]*a[ab]{5000}c"}, "ab" * 50_000),
-        ({"pattern": "([ab]*a[ab]{50}){100}c"}, "ab" * 50_000),
+        ({"pattern": "[ab]*a[ab]{5000}c"}, "ab" * 5_000),
+        ({"pattern": "([ab]*a[ab]{50}){100}c"}, "ab" * 5_000),
     ],
 )
 def test_long_keywords_count_as_much_work(part, value):
@@ -287,9 +288,10 @@ def test_long_keywords_count_as_much_work(part, value):
     assert "too much work" in call(tool, {"a": value}).text
 
 
+@pytest.mark.usefixtures("little_work")
 def test_following_a_reference_counts_as_five_steps():
     """It takes five times as long as a keyword of the schema itself."""
-    tool = _tool({"a": {"allOf": [ref("n")] * 20_000}, "b": {"allOf": [INT] * 40_000}}, {"n": INT})
+    tool = _tool({"a": {"allOf": [ref("n")] * 2_000}, "b": {"allOf": [INT] * 4_000}}, {"n": INT})
 
     assert "too much work" in call(tool, {"a": 1}).text
     assert "too much work" not in call(tool, {"b": 1}).text
@@ -315,19 +317,20 @@ def test_a_named_meta_schema_changes_no_engine(schema, value):
     assert call(tool, {"a": value}).error.type == "ArgumentError"
 
 
+@pytest.mark.usefixtures("little_work")
 @pytest.mark.parametrize(
     ("part", "value"),
     [
-        ({"items": {f"k{n}": 1 for n in range(20_000)}}, [1] * 100_000),
-        ({"allOf": [ref("same")] * 5_000}, [1] * 20_000),
-        ({"allOf": [ref("inner")] * 100}, [[[1] * 20_000]]),
-        ({"allOf": [{"items": True}] * 50}, [1] * 40_000),
-        ({"allOf": [{"contains": True}] * 50}, [1] * 40_000),
-        ({"allOf": [{"unevaluatedItems": True}] * 50}, [1] * 40_000),
-        ({"allOf": [{"additionalProperties": True}] * 50}, {f"k{n}": 1 for n in range(20_000)}),
-        ({"allOf": [{"unevaluatedProperties": True}] * 50}, {f"k{n}": 1 for n in range(20_000)}),
-        ({"allOf": [{"propertyNames": True}] * 50}, {f"k{n}": 1 for n in range(20_000)}),
-        ({"contains": False}, [1] * 200_000),
+        ({"items": {f"k{n}": 1 for n in range(20_000)}}, [1] * 10_000),
+        ({"allOf": [ref("same")] * 500}, [1] * 20_000),
+        ({"allOf": [ref("inner")] * 10}, [[[1] * 20_000]]),
+        ({"allOf": [{"items": True}] * 50}, [1] * 4_000),
+        ({"allOf": [{"contains": True}] * 50}, [1] * 4_000),
+        ({"allOf": [{"unevaluatedItems": True}] * 50}, [1] * 4_000),
+        ({"allOf": [{"additionalProperties": True}] * 50}, {f"k{n}": 1 for n in range(2_000)}),
+        ({"allOf": [{"unevaluatedProperties": True}] * 50}, {f"k{n}": 1 for n in range(2_000)}),
+        ({"allOf": [{"propertyNames": True}] * 50}, {f"k{n}": 1 for n in range(2_000)}),
+        ({"contains": False}, [1] * 20_000),
     ],
 )
 def test_long_keywords_and_long_values_count(part, value):
@@ -387,12 +390,11 @@ def test_what_list_keywords_look_at_is_evaluated(part, good, bad):
     assert call(tool, {"a": bad}).text.startswith(f"Invalid arguments. a[{len(bad) - 1}]:")
 
 
+@pytest.mark.usefixtures("little_work")
 @pytest.mark.parametrize("part", [{"items": True}, {"contains": True}])
 def test_many_evaluated_items_are_counted_once(part):
-    """Half a million items that are evaluated pass `unevaluatedItems`: the work grows with them."""
-    assert (
-        call(_tool({"a": {**part, "unevaluatedItems": False}}), {"a": [1] * 500_000}).text == "ok"
-    )
+    """Fifty thousand items that are evaluated pass `unevaluatedItems`: the work grows with them."""
+    assert call(_tool({"a": {**part, "unevaluatedItems": False}}), {"a": [1] * 50_000}).text == "ok"
 
 
 def test_ordinary_patterns_and_enums_pass_on_long_arguments():
@@ -491,13 +493,14 @@ def test_a_schema_that_is_nested_too_deeply_is_a_definition_error():
         looking({"x": part})
 
 
+@pytest.mark.usefixtures("little_work")
 @pytest.mark.parametrize(
     ("part", "sent"),
     [
-        ({"anyOf": [{"type": "integer"}] * 1_000}, "x" * 100_000),
-        ({"anyOf": [{"required": [f"n{i}" for i in range(1_000)]}] * 30}, {}),
-        ({"allOf": [{"pattern": rf"\w{{90}}|{i}"} for i in range(60)]}, "x"),
-        ({"allOf": [{"pattern": rf"\w{{140}}|{i}"} for i in range(40)]}, "x"),
+        ({"anyOf": [{"type": "integer"}] * 100}, "x" * 100_000),
+        ({"anyOf": [{"required": [f"n{i}" for i in range(1_000)]}] * 3}, {}),
+        ({"allOf": [{"pattern": rf"\w{{90}}|{i}"} for i in range(6)]}, "x"),
+        ({"allOf": [{"pattern": rf"\w{{140}}|{i}"} for i in range(4)]}, "x"),
     ],
     ids=["messages", "names", "patterns", "large patterns"],
 )
@@ -525,14 +528,16 @@ def test_a_list_without_repetitions_is_recognised():
     assert "uniqueItems" in call(tool, {"x": [*same_hash, same_hash[0]]}).text
 
 
+@pytest.mark.usefixtures("little_work")
 def test_each_item_that_is_compared_with_the_others_counts_as_work():
     """Nine times the same rule about a megabyte of short items took four seconds."""
-    ids = {"x": [*range(100_000)]}
+    ids = {"x": [*range(10_000)]}
     assert call(looking({"x": {"uniqueItems": True}}), ids).success
     assert "too much work" in call(looking({"x": {"allOf": [{"uniqueItems": True}] * 9}}), ids).text
-    assert "too much work" in call(looking({"x": {"uniqueItems": True}}), {"x": [1] * 400_000}).text
+    assert "too much work" in call(looking({"x": {"uniqueItems": True}}), {"x": [1] * 40_000}).text
 
 
+@pytest.mark.usefixtures("little_work")
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -550,7 +555,7 @@ def test_each_item_that_is_compared_with_the_others_counts_as_work():
 )
 def test_a_large_pattern_counts_in_every_spelling(pattern):
     """A schema of 19 kB with such patterns took half a minute and 5 GB to check one letter."""
-    part = {"allOf": [{"pattern": f"{pattern}|{i}|x"} for i in range(60)]}
+    part = {"allOf": [{"pattern": f"{pattern}|{i}|x"} for i in range(6)]}
     assert "too much work" in call(looking({"x": part}), {"x": "x"}).text
 
 
@@ -614,9 +619,10 @@ def test_an_interrupted_check_is_no_answer(monkeypatch):
         looking({}).bind({})
 
 
-def test_fifty_patterns_of_usual_size_are_no_hostile_work():
+@pytest.mark.usefixtures("little_work")
+def test_patterns_of_usual_size_are_no_hostile_work():
     """The first call compiles all of them, and is answered like the later ones."""
-    parts = {f"p{i}": {**STR, "pattern": rf"^\w{{1,64}}-number-{i}$"} for i in range(50)}
+    parts = {f"p{i}": {**STR, "pattern": rf"^\w{{1,64}}-number-{i}$"} for i in range(5)}
     tool = looking(parts)
     sent = {name: f"a-number-{name[1:]}" for name in parts}
 
