@@ -93,13 +93,19 @@ def too_long(asked: ApprovalRequest) -> str:
 
 
 def approves(answer: types.ElicitResult) -> bool:
-    """Whether a person's answer lets the call run."""
-    return answer.action == "accept" and (answer.content or {}).get("approve", True) is True
+    """Whether a person's answer lets the call run.
+
+    A form without `approve` does not: some clients leave out a box that was not ticked.
+    """
+    return answer.action == "accept" and (answer.content or {}).get("approve") is True
 
 
 def refusal(answer: types.ElicitResult) -> str:
     """Return a sentence for the model: the person did not approve."""
-    reply = "no" if answer.action == "accept" else answer.action
+    if answer.action != "accept":
+        reply: str = answer.action
+    else:
+        reply = "no" if "approve" in (answer.content or {}) else "the form has no `approve`"
     return f"The person asked did not approve ({reply})."
 
 

@@ -278,7 +278,8 @@ def test_a_print_does_not_break_the_wire(during):
 
 ANSWERS = [
     ("accept", {"approve": True}, "deleted"),
-    ("accept", {}, "deleted"),
+    ("accept", {}, "did not approve (the form has no `approve`)"),
+    ("accept", None, "did not approve (the form has no `approve`)"),
     ("accept", {"approve": False}, "did not approve (no)"),
     ("decline", None, "did not approve (decline)"),
     ("cancel", None, "did not approve (cancel)"),
