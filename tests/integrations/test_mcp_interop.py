@@ -35,7 +35,9 @@ def test_a_fastmcp_client(transport, url):
         heard.append((done, total, message))
 
     async def elicit(message, response_type, params, context):
-        return ElicitResult(action="accept" if "yes.txt" in message else "decline")
+        yes = "yes.txt" in message
+        content = response_type(approve=True) if yes else None
+        return ElicitResult(action="accept" if yes else "decline", content=content)
 
     stdio = PythonStdioTransport(SAMPLE, python_cmd=sys.executable)
     target = url if transport == "http" else stdio

@@ -351,7 +351,7 @@ def rounds(server, arguments, second=None, *, change=lambda state: state):
     async def work(client):
         asked = await client.session.call_tool(*arguments, allow_input_required=True)
         assert isinstance(asked, types.InputRequiredResult)
-        yes = types.ElicitResult(action="accept", content={})
+        yes = types.ElicitResult(action="accept", content={"approve": True})
         answers = dict.fromkeys(asked.input_requests, yes)
         given = {"input_responses": answers, "request_state": change(asked.request_state)}
         replies = []
