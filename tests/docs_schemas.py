@@ -21,22 +21,31 @@ PAGE = Path(__file__).parent.parent / "docs" / "schemas.md"
 INTRODUCTION = """\
 # What a Python type becomes
 
-The table shows what a model is told of a parameter, for each type and each form of the schema.
+The first table shows what a model is told of a parameter: *plain* is `tool.schema.plain`, and *strict* is `tool.schema.parameters` of a tool
+made with `strict=True`. The second one shows where a provider is sent something else.
 
-- *plain* is `tool.schema.plain`. *strict* is `tool.schema.parameters` of a tool made with `strict=True`.
-- A name such as `openai` is what that dialect publishes, and `openai strict` what it publishes of a tool with `strict=True`. One row stands for all
-  forms that are the same, and *all others* for those without a row of their own.
-- `openai` stands for `openai_chat` too. `deepseek`, `groq` and `cohere` publish what `openai` does. They write out references inside of unions, and say in
-  words what the server does not read.
-- `gemini` is the field `parameters_json_schema`, and `gemini (parameters)` the older one.
-
-Where a provider lacks a keyword, the keyword moves into the description. The tool enforces it all the same, and the dialect's `losses(tool)` names it. A
-tool takes a call in its plain form, and one made with `strict=True` in any of these forms.
-
-A dataclass, TypedDict or model that does not set its own `extra` says `additionalProperties: false`, and a call with an unknown name in it is
-refused. A model with an `__init__` of its own is given every name that was sent, and decides for itself.
+A class, an Enum or a named tuple stands under `$defs`, behind a `$ref`; the tables show its own schema. A dataclass, TypedDict or model that
+does not set its own `extra` says `additionalProperties: false`, and a call with an unknown name in it is refused. A model with an `__init__`
+of its own is given every name that was sent, and decides for itself.
 
 `python -m tests.docs_schemas` writes this page, and a test keeps it true.
+
+## Plain and strict
+"""
+
+PROVIDERS = """
+## What providers are sent instead
+
+A name such as `openai` is what that dialect publishes, and `openai strict` what it publishes of a tool with `strict=True`. A dialect without a
+row publishes the plain or the strict form.
+
+- `openai` stands for `openai_chat` too. `deepseek`, `groq` and `cohere` publish what `openai` does. They write out references inside of unions,
+  and say in words what the server does not read.
+- `gemini` is the field `parameters_json_schema`, and `gemini (parameters)` the older one. The older one writes types in capitals, a class
+  in its place, and no `additionalProperties`; it has a row only where more is different.
+
+Where a provider lacks a keyword, the keyword moves into the description. The tool enforces it all the same, and the dialect's `losses(tool)`
+names it. A tool takes a call in its plain form, and one made with `strict=True` in any of these forms.
 """
 
 
@@ -146,8 +155,8 @@ def rows() -> dict[str, Callable[..., Any]]:
     }
 
 
-def forms(function: Callable[..., Any]) -> dict[str, str]:
-    """The forms of the argument `value`, by name, each as JSON."""
+def forms(function: Callable[..., Any]) -> dict[str, Any]:
+    """The forms of the argument `value`, by name."""
     plain, strict = (
         FunctionTool(function, name="show", description="", strict=flag) for flag in (False, True)
     )
@@ -174,15 +183,28 @@ def _strict(made: dict[str, Any], key: str) -> dict[str, Any] | None:
     return (made[key].get("json") or made[key]) if made["strict"] else None
 
 
-def _argument(schema: dict[str, Any] | None) -> str:
-    """The schema of `value` as JSON, with the definitions it needs; of keyword arguments the whole."""
+def _argument(schema: dict[str, Any] | None) -> Any:
+    """The schema of `value`, with the definitions it needs; of keyword arguments the whole."""
     if schema is None:
-        return "not strict"
-    defs = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-    shown = (
-        schema["properties"]["value"] | defs if "value" in schema.get("properties", {}) else schema
-    )
-    return json.dumps(_ordered(shown), ensure_ascii=False)
+        return None
+    shown = schema["properties"]["value"] if "value" in schema.get("properties", {}) else schema
+    defs = schema.get("$defs", {})
+    if len(defs) == 1 and shown.keys() == {"$ref"}:
+        [shown] = defs.values()
+    elif defs:
+        shown = shown | {"$defs": defs}
+    return _ordered(shown)
+
+
+def _capitals(node: Any) -> Any:
+    """The same schema as Gemini's older field writes it, if nothing but the case of its types changes."""
+    if isinstance(node, list):
+        return [_capitals(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    made = {key: _capitals(item) for key, item in node.items() if key != "additionalProperties"}
+    kind = made.get("type")
+    return made | {"type": kind.upper()} if isinstance(kind, str) else made
 
 
 ORDER = [
@@ -212,24 +234,38 @@ def _ordered(node: Any) -> Any:
     }
 
 
+def _json(schema: Any) -> str:
+    return "not strict" if schema is None else f"`{json.dumps(schema, ensure_ascii=False)}`"
+
+
+def _row(*cells: str) -> str:
+    return " | ".join(cell.replace("|", "\\|") for cell in ("", *cells, "")).strip()
+
+
+def _others(found: dict[str, Any]) -> dict[str, list[str]]:
+    """The providers' forms that are neither the plain nor the strict one: as JSON, with their names."""
+    grouped: dict[str, list[str]] = {}
+    for name, schema in found.items():
+        usual = found["strict" if name.endswith("strict") else "plain"]
+        usual = _capitals(usual) if name == "gemini (parameters)" else usual
+        if schema != usual:
+            grouped.setdefault(_json(schema), []).append(name)
+    return grouped
+
+
 def page() -> str:
     """The whole page."""
-    lines = [INTRODUCTION, "| Python type | form | schema |", "|---|---|---|"]
+    lines = [INTRODUCTION, "| Python type | plain | strict, if it is another |", "|---|---|---|"]
+    others = [PROVIDERS, "| Python type | provider | schema |", "|---|---|---|"]
     for spelling, function in rows().items():
-        grouped: dict[str, list[str]] = {}
-        for name, text in forms(function).items():
-            grouped.setdefault(text, []).append(name)
+        found = forms(function)
+        plain, strict = _json(found["plain"]), _json(found["strict"])
+        lines.append(_row(f"`{spelling}`", plain, "" if strict == plain else strict))
         first = f"`{spelling}`"
-        for text, names in grouped.items():
-            names = ["*all others*"] if len(names) > 8 else names
-            said = text if text == "not strict" else f"`{text}`"
-            lines.append(
-                " | ".join(
-                    cell.replace("|", "\\|") for cell in ("", first, ", ".join(names), said, "")
-                ).strip()
-            )
+        for text, names in _others(found).items():
+            others.append(_row(first, ", ".join(names), text))
             first = ""
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + others) + "\n"
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ QUESTIONS = {
     "How do I serve my tools over MCP?": ("mcp.md", "mcp.serve("),
     "How do I use a tool in LangChain?": ("agents.md", "langchain.export"),
     "How does a person approve a call, also days later?": ("approvals.md", "context.approve("),
+    "How do I know that a mail did not choose whom I pay?": ("labels.md", "trusted_only("),
     "How do I keep a payment from running twice?": ("durable.md", "journal.once("),
     "How do I test a tool?": ("testing.md", "check_tool"),
     "What does the model read when my function raises?": ("errors.md", "hide_errors"),
