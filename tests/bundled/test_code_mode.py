@@ -324,12 +324,14 @@ def test_the_line_is_that_of_the_program():
     """A refused program and a failed one name the line that the model wrote."""
     tool = code_mode([size_of])
     wrong = run(tool, "x = 1\n\n\nawait size_of(tem='a')")
+    lacking = run(tool, "x = 1\n\ndel x\nawait size_of(team='a')")
     failed = run(
         tool, "x = '''a\nb'''\n\nif x and \\\n   x:\n    def f():\n\n        return 1 / 0\n    f()"
     )
 
-    assert wrong.error.type == "ProgramRefused"
+    assert wrong.error.type == lacking.error.type == "ProgramRefused"
     assert "line 4: " in wrong.text
+    assert "line 3: NotImplementedError" in lacking.text
     assert "ZeroDivisionError: division by zero (line 8: return 1 / 0)" in failed.text
 
 
