@@ -99,9 +99,16 @@ def digest_of(name: str, code: str, tools: Iterable[Tool], stubs: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def digest_of_arguments(arguments: Any) -> str:
+    """Return the SHA-256 (hex) of the JSON of arguments, which may themselves be very large."""
+    return hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()
+
+
 def is_same(outcome: Outcome, name: str, arguments: Mapping[str, Any]) -> bool:
     """Whether an outcome is that of a call of this tool with these arguments."""
-    return bool(outcome["name"] == name) and same_json(outcome["arguments"], arguments)
+    known = outcome["arguments"]  # An older record has the arguments themselves.
+    same = known == digest_of_arguments(arguments) or same_json(known, arguments)
+    return bool(outcome["name"] == name) and same
 
 
 class ContextRecord:

@@ -31,6 +31,7 @@ from functool import (
 )
 from functool.bundled import code_worker
 from functool.bundled.code_mode import CodeLimits, code_mode
+from functool.bundled.code_record import digest_of_arguments, is_same
 from functool.guardrails import require_approval
 from tests.bundled.programs import Crowd, outcomes, run, value_of
 from tests.support import python
@@ -851,7 +852,7 @@ def test_a_program_that_takes_another_way_is_stopped(bank, paying):
     context = Context()
     approved(paying, WAITING, context)
     [record] = context.state["functool.code_mode"].values()
-    record.outcomes["c1/1"]["arguments"]["to"] = "other"
+    record.outcomes["c1/1"]["arguments"] = digest_of_arguments({"to": "other", "amount": 1})
     result = run(paying, WAITING, context)
 
     assert "not the one that it made before" in result.text
@@ -1126,6 +1127,27 @@ def test_programs_that_wait_keep_a_bounded_memory():
     context.approve(waiting[0].metadata["approval"])
     assert run(tool, code, context, id="c0").success
     assert run(tool, code, context, id="c9").error.type == "ApprovalRequired"
+
+
+def test_a_program_that_waits_keeps_no_arguments(bank):
+    """What a program sent does not stay in the host while it waits, whether the call ran or was refused."""
+    tool, context = code_mode([size_of, bank.tool]), Context()
+    code = "for n in range(9):\n    try:\n        await size_of(team='a' * n * 200_000)\n"
+    code += "    except RuntimeError:\n        pass\nawait pay(to='b', amount=99)"
+    waiting = run(tool, code, context)
+
+    assert [name for _, name in outcomes(waiting)] == ["done"] * 6 + ["refused"] * 3 + ["waiting"]
+    assert len(pickle.dumps(context)) < 10_000
+    context.approve(waiting.metadata["approval"])
+    assert run(tool, code, context).value["value"] == "paid b"
+
+
+def test_an_older_record_goes_on():
+    """A record may hold the arguments of a call themselves, as an older functool wrote it."""
+    call, arguments = {"name": "pay", "error": None}, {"to": "a", "amount": 1}
+
+    assert is_same({**call, "arguments": arguments}, "pay", arguments)
+    assert not is_same({**call, "arguments": arguments}, "pay", {"to": "a", "amount": 2})
 
 
 def test_a_context_that_ran_a_program_can_be_pickled():
