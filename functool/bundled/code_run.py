@@ -10,6 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from functool import ApprovalRequest, Context, ToolCall, ToolError, ToolResult
+from functool.bundled.code_answer import within
 from functool.bundled.code_gate import Gate, Later
 from functool.bundled.code_outcome import Memory, did_not_run, lightened, mib, outcome_of, value_of
 from functool.bundled.code_record import Outcome, Record, is_same
@@ -380,4 +381,5 @@ class Run:
     def _handed(self, outcome: Outcome) -> ToolResult:
         hidden = bool(outcome["sources"])
         shown = {"printed": "".join(self.printed), "value": None if hidden else value_of(outcome)}
-        return ToolResult.of(shown)
+        text = within(shown, self.unprinted, self.max_output)
+        return replace(ToolResult.of(text), value=shown)

@@ -545,6 +545,21 @@ def test_a_flood_of_text_is_cut():
     assert "was cut" in result.text
 
 
+def test_a_long_answer_that_ends_the_program_is_cut():
+    """What a tool that takes control answers stays within the limit too, and code gets all of it."""
+
+    @FunctionTool(settings=ToolSettings(takes_control=True))
+    def hand_over() -> str:
+        return "x" * 9_000
+
+    tool = code_mode([hand_over], limits=CodeLimits(output_chars=500))
+    result = run(tool, "print('y' * 900)\nawait hand_over()")
+
+    assert len(result.text) <= 500
+    assert "was cut" in result.text
+    assert result.value["value"] == "x" * 9_000
+
+
 def test_waiting_is_not_computing():
     """The time of a tool does not count against the program's seconds."""
 
