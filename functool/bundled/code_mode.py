@@ -379,9 +379,13 @@ def _result(answer: Outcome) -> ToolResult:
 
 
 def _error_text(error: Any, program: Program) -> str:
-    """Return the error of a program, with the line that the model wrote."""
+    """Return the error of a program, with the line that the model wrote, if that is known.
+
+    The frames of a call that failed in `asyncio.gather` do not say where the program awaits it.
+    """
     text = str(error)[:2_000]
     frames = error.traceback() if hasattr(error, "traceback") else []
+    frames = [frame for frame in frames if not str(frame.function_name).startswith("_functool")]
     own = [frame.line for frame in frames if frame.filename == frames[0].filename]
     if not own:
         return text

@@ -336,6 +336,32 @@ def test_the_line_is_that_of_the_program():
     assert "ZeroDivisionError: division by zero (line 8: return 1 / 0)" in failed.text
 
 
+def test_a_failure_in_a_gather_names_no_wrong_line(paying):
+    """The interpreter does not say where calls that run together are awaited, so no line is named."""
+    gathered = "import asyncio\nawait asyncio.gather(pay(to='a', amount=-1))\n"
+    alone = run(paying, gathered + "1")
+    inside = "async def f():\n    await pay(to='a', amount=-1)\n"
+    within = run(paying, f"import asyncio\n{inside}await asyncio.gather(f(), f())\n1", id="c2")
+
+    assert alone.text.startswith("RuntimeError: ToolError: amounts are positive\n")
+    assert "(line 3: await pay(to='a', amount=-1))" in within.text
+
+
+@pytest.mark.parametrize("awaiting", ["asyncio.gather", "gather"])
+def test_a_gather_may_return_exceptions(bank, awaiting):
+    """A program may take the exceptions of calls that run together as values, in their places."""
+    tool = code_mode([bank.tool, teams])
+    calls = "pay(to='a', amount=-1), *[pay(to=to, amount=2) for to in await teams()]"
+    code = f"import asyncio\nfrom asyncio import gather\nfound = await {awaiting}({calls}, KEY)"
+    code += "\n[str(x) if isinstance(x, Exception) else [x] for x in found]"
+    kept = value_of(tool, code.replace("KEY", "return_exceptions=1 < 2"))
+    raised = run(tool, code.replace("KEY", "return_exceptions=False"), id="c2")
+
+    assert kept == ["ToolError: amounts are positive", ["paid a"], ["paid bb"]]
+    assert raised.text.startswith("RuntimeError: ToolError: amounts are positive")
+    assert sorted(bank.paid) == [("a", 2)] * 2 + [("bb", 2)] * 2
+
+
 def test_a_failure_says_what_took_effect(paying):
     """After a failure the model can go on without repeating what was done."""
     code = "await pay(to='a', amount=1)\nprint('so far')\nawait pay(to='b', amount=-1)"
