@@ -243,7 +243,10 @@ class _CodeTool(Tool):
         except Stopped as stopped:
             goes_on = stopped.paused
             found = run.with_calls(stopped.result)
-            return found if goes_on else _result(await record.end(_kept(found)))
+            if not goes_on:
+                return _result(await record.end(_kept(found)))
+            context.give_back()  # An approval of the program itself holds until the program ends.
+            return found
         finally:
             record.release(goes_on)
 

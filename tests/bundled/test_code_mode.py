@@ -1170,6 +1170,20 @@ def test_programs_that_wait_keep_a_bounded_memory():
     assert run(tool, code, context, id="c9").error.type == "ApprovalRequired"
 
 
+def test_the_approval_of_a_program_holds_until_it_ends(bank):
+    """A person who has approved a program is asked about its calls, and not about the program again."""
+    tool, context = code_mode([bank.tool], input_guardrails=[require_approval()]), Context()
+    code, asked = "await pay(to='a', amount=70)\nawait pay(to='b', amount=99)", []
+    while "approval" in (result := run(tool, code, context)).metadata:
+        asked.append(result.metadata["approval"].tool)
+        context.approve(result.metadata["approval"])
+
+    assert asked == ["run_code", "pay", "pay"]
+    assert bank.paid == [("a", 70), ("b", 99)]
+    assert run(tool, code, context).error.type == "ApprovalRequired"
+    assert bank.paid == [("a", 70), ("b", 99)]
+
+
 def test_a_program_that_waits_keeps_no_arguments(bank):
     """What a program sent does not stay in the host while it waits, whether the call ran or was refused."""
     tool, context = code_mode([size_of, bank.tool]), Context()
