@@ -257,7 +257,7 @@ class _CodeTool(Tool):
             TooMuchWaits: They do.
         """
         size = sum(map(kept_size, record.of_others()))
-        if not record.outcomes and size > WAITING * self._limits.memory_mb * 1_048_576:
+        if size > WAITING * self._limits.memory_mb * 1_048_576:
             record.release(False)
             raise TooMuchWaits(
                 f"The program was not run: the results of the programs that wait in this"

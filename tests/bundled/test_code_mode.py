@@ -1159,12 +1159,15 @@ def test_programs_that_wait_keep_a_bounded_memory():
 
     tool = code_mode([report, send], limits=CodeLimits(memory_mb=8))
     context, code = Context(), "[len(await report(n=n)) for n in range(15)] + [await send()]"
+    early = run(tool, "await send()", context, id="early")
     results = [run(tool, code, context, id=f"c{n}") for n in range(9)]
     waiting = [result for result in results if result.error.type == "ApprovalRequired"]
 
     assert [result.error.type for result in results[len(waiting) :]] == ["TooMuchWaits"] * 3
     assert "They have to go on first" in results[-1].text
     assert len(ran) == 6 * 15
+    context.approve(early.metadata["approval"])
+    assert run(tool, "await send()", context, id="early").success
     context.approve(waiting[0].metadata["approval"])
     assert run(tool, code, context, id="c0").success
     assert run(tool, code, context, id="c9").error.type == "ApprovalRequired"
