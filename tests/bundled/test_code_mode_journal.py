@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,26 @@ def test_a_program_inside_of_a_journalled_call_does_not_wait_without_a_journal(b
     context.approve(first.metadata["approval"])
     assert call("await pay(to='c', amount=99)", "c2", context).success
     assert bank.paid == ["a", "c"]
+
+
+def test_a_program_is_purged_as_a_whole(bank):
+    """A program of which something was recorded since goes on: its first calls are not made again."""
+    inner = code_mode([bank.pay_tool()], name="inner", journal=bank.journal, run="r")
+    tool = code_mode([inner, bank.pay_tool()], journal=bank.journal, run="r")
+    code = f"await pay(to='x', amount=1)\nawait inner(code={CODE.replace('1)', '60)')!r})"
+    context = Context()
+    first = run(tool, code, context)
+    moment = datetime.now(UTC)
+    context.approve(first.metadata["approval"])
+    second = run(tool, code, context)
+    removed = bank.journal.purge(moment)
+    context.approve(second.metadata["approval"])
+
+    assert removed == 0
+    assert value_of(tool, code, context)["value"] == ["paid a", "paid b"]
+    assert bank.paid == ["x", "a", "b"]
+    assert bank.journal.purge(datetime.now(UTC) + timedelta(seconds=1)) > 10
+    assert bank.journal.calls() == []
 
 
 def test_what_was_done_and_not_recorded_is_not_asked_again(bank, tool):
