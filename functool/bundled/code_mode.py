@@ -243,7 +243,10 @@ class _CodeTool(Tool):
         except Stopped as stopped:
             goes_on = stopped.paused
             found = run.with_calls(stopped.result)
-            return found if goes_on else _result(await record.end(_kept(found)))
+            if not goes_on:
+                return _result(await record.end(_kept(found)))
+            context.give_back()  # An approval of the program itself holds until the program ends.
+            return found
         finally:
             record.release(goes_on)
 
@@ -254,7 +257,7 @@ class _CodeTool(Tool):
             TooMuchWaits: They do.
         """
         size = sum(map(kept_size, record.of_others()))
-        if not record.outcomes and size > WAITING * self._limits.memory_mb * 1_048_576:
+        if size > WAITING * self._limits.memory_mb * 1_048_576:
             record.release(False)
             raise TooMuchWaits(
                 f"The program was not run: the results of the programs that wait in this"
@@ -379,9 +382,13 @@ def _result(answer: Outcome) -> ToolResult:
 
 
 def _error_text(error: Any, program: Program) -> str:
-    """Return the error of a program, with the line that the model wrote."""
+    """Return the error of a program, with the line that the model wrote, if that is known.
+
+    The frames of a call that failed in `asyncio.gather` do not say where the program awaits it.
+    """
     text = str(error)[:2_000]
     frames = error.traceback() if hasattr(error, "traceback") else []
+    frames = [frame for frame in frames if not str(frame.function_name).startswith("_functool")]
     own = [frame.line for frame in frames if frame.filename == frames[0].filename]
     if not own:
         return text

@@ -25,7 +25,7 @@ from functool import (
     ToolResult,
     UnknownToolError,
 )
-from functool.bundled.code_record import Outcome
+from functool.bundled.code_record import Outcome, digest_of_arguments
 from functool.bundled.code_values import ValueProblem, hidden_problems
 from functool.call import to_json, valid_text
 from functool.guardrails.labels import labels_on
@@ -125,7 +125,9 @@ def lightened(result: ToolResult, outcome: Outcome) -> ToolResult:
 
 
 def kept_size(outcome: Mapping[str, Any]) -> int:
-    """Return how many bytes the host keeps of an outcome's value."""
+    """Return how many bytes the host keeps of an outcome, which has a value or an error."""
+    if outcome.get("error"):
+        return getsizeof(outcome["error"])
     return getsizeof(outcome["json"]) if "json" in outcome else int(outcome.get("size", 0))
 
 
@@ -160,7 +162,7 @@ def outcome_of(call: ToolCall, result: ToolResult, refused: bool, memory: Memory
     outcome: Outcome = {
         "id": call.id,
         "name": call.name,
-        "arguments": json.loads(json.dumps(call.arguments)),
+        "arguments": digest_of_arguments(call.arguments),
         "outcome": "done",
         "error": None,
         "value": None,

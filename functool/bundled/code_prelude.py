@@ -122,6 +122,17 @@ _functool_open = []
 def _functool_caught():
     _functool_open.clear()
 
+# What `gather(..., return_exceptions=True)` awaits.
+def _functool_each(calls, wanted):
+    return [_functool_kept(call) for call in calls] if _functool_test(wanted) else calls
+
+async def _functool_kept(call):
+    try:
+        return await call
+    except Exception as error:
+        _functool_caught()
+        return error
+
 def _functool_end(value, names):
     for name in _functool_open:
         raise RuntimeError(

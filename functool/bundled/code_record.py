@@ -81,7 +81,10 @@ class Record(Protocol):
         ...
 
     def of_others(self) -> Iterable[Outcome]:
-        """Return the outcomes that other programs, which wait, keep in the same context."""
+        """Return what other programs keep in the same context, for a program that begins.
+
+        These are the outcomes of programs that wait. There are none for a program that goes on.
+        """
         ...
 
     async def end(self, answer: Outcome) -> Outcome:
@@ -99,9 +102,16 @@ def digest_of(name: str, code: str, tools: Iterable[Tool], stubs: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def digest_of_arguments(arguments: Any) -> str:
+    """Return the SHA-256 (hex) of the JSON of arguments, which may themselves be very large."""
+    return hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()
+
+
 def is_same(outcome: Outcome, name: str, arguments: Mapping[str, Any]) -> bool:
     """Whether an outcome is that of a call of this tool with these arguments."""
-    return bool(outcome["name"] == name) and same_json(outcome["arguments"], arguments)
+    known = outcome["arguments"]  # An older record has the arguments themselves.
+    same = known == digest_of_arguments(arguments) or same_json(known, arguments)
+    return bool(outcome["name"] == name) and same
 
 
 class ContextRecord:
@@ -116,7 +126,7 @@ class ContextRecord:
         self.outcomes: dict[str, Outcome] = {}
         self.started: float = time.time()
         self._place: tuple[dict[str, ContextRecord], str] | None = None
-        self._running = False
+        self._running = self._waited = False
 
     @classmethod
     def of(
@@ -159,8 +169,8 @@ class ContextRecord:
         """Return None, because a context has no entries of a journal."""
 
     def of_others(self) -> Iterable[Outcome]:
-        """Return the outcomes of the programs that wait in this context."""
-        kept = self._place[0].values() if self._place is not None else ()
+        """Return the outcomes of the programs that wait in this context, if this one begins."""
+        kept = () if self._waited or self._place is None else self._place[0].values()
         waiting = [record for record in kept if not record._running]
         return [outcome for record in waiting for outcome in record.outcomes.values()]
 
@@ -173,7 +183,7 @@ class ContextRecord:
 
         The host may pickle a context in which a program waits, and tools cannot always be pickled.
         """
-        self._running, self.tools = False, Toolset()
+        self._running, self._waited, self.tools = False, goes_on, Toolset()
         if self._place is not None:
             kept, key = self._place
             if goes_on:

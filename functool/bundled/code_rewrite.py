@@ -24,6 +24,7 @@ UNTESTED = frozenset({"takewhile", "dropwhile", "filterfalse", "compress"})
 _TEST = "_functool_test"
 _END = "_functool_end"
 _CAUGHT = "_functool_caught"
+_EACH = "_functool_each"
 _UNCHECKED = frozenset({"eval", "exec", "globals", "locals"})
 """Functions that run a text which nothing would check, or that lead to the prelude's functions."""
 
@@ -257,6 +258,11 @@ class _Tests(ast.NodeTransformer):
         node.args = node.args[:1] if kinds else node.args
         self.generic_visit(node)
         node.args += kinds
+        if [keyword.arg for keyword in node.keywords] == ["return_exceptions"]:
+            # The `gather` of the interpreter has no such parameter.
+            [keyword], calls = node.keywords, ast.List(node.args, ast.Load())
+            each = ast.Call(ast.Name(_EACH, ast.Load()), [calls, keyword.value], [])
+            node.args, node.keywords = [ast.Starred(each, ast.Load())], []
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:

@@ -10,15 +10,18 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from functool import ApprovalRequest, Context, ToolCall, ToolError, ToolResult
+from functool.bundled.code_answer import within
 from functool.bundled.code_gate import Gate, Later
 from functool.bundled.code_outcome import Memory, did_not_run, lightened, mib, outcome_of, value_of
 from functool.bundled.code_record import Outcome, Record, is_same
 from functool.bundled.code_stubs import Function
 from functool.bundled.code_values import Labels, ValueProblem
 from functool.bundled.code_worker import Session, Turn
+from functool.call import failure_of
 from functool.executors import in_thread
 from functool.guardrails.labels import labels_of
 from functool.layers.journal_errors import OutcomeUnknown
+from functool.layers.journal_once import is_inside
 from functool.layers.passing import is_passing
 
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
@@ -273,15 +276,13 @@ class Run:
         if before is not None and before.state == "unknown":
             self._note(call.id, "unknown")
             unknown = OutcomeUnknown(before.key, before.started.isoformat(timespec="milliseconds"))
-            return Stopped(
-                ToolResult.failed(str(unknown), type="OutcomeUnknown", details=unknown.details)
-            )
+            return Stopped(failure_of(unknown))
         if waits and asks is not None:
             self._note(call.id, "waiting")
             return Stopped(self._waits(asks))
         if failed in _ENDING and result.error is not None and self._is_journals(result):
             self._note(call.id, "unknown" if failed == "OutcomeUnknown" else "refused")
-            return Stopped(self._ended(result))
+            return Stopped(ToolResult(error=result.error))  # With its cause, for a journal.
         outcome = outcome_of(call, result, refused and before is None, self.memory)
         if before is not None:
             outcome["error"] = f"The call took effect before, but now: {outcome['error']}"
@@ -305,7 +306,8 @@ class Run:
             CannotWait: The host keeps neither the context nor a journal.
         """
         request = stopped.result.metadata.get("approval")
-        if request is None or self.record.survives or not is_passing(self.context):
+        forgets = is_passing(self.context) or is_inside()
+        if request is None or self.record.survives or not forgets:
             return
         tools = self.record.tools
         harmless = {t.name for t in tools.values() if t.settings.read_only or t.settings.idempotent}
@@ -349,7 +351,8 @@ class Run:
         """Return a result that names the calls: for the host, and in an error for the model."""
         error = result.error
         if error is not None:
-            error = replace(error, message=f"{error.message}\n{self.calls_text()}")
+            message = f"{error.message}\n{self.calls_text()}"
+            error = replace(error, message=message, cause=error.cause)
         return replace(result, error=error, metadata={**result.metadata, **self.metadata()})
 
     def _note(self, call_id: str, outcome: str) -> None:
@@ -375,12 +378,8 @@ class Run:
         )
         return ToolResult.failed(message, type="ApprovalRequired", metadata={"approval": request})
 
-    def _ended(self, result: ToolResult) -> ToolResult:
-        assert result.error is not None
-        failure = result.error
-        return ToolResult.failed(failure.message, type=failure.type, details=failure.details)
-
     def _handed(self, outcome: Outcome) -> ToolResult:
         hidden = bool(outcome["sources"])
         shown = {"printed": "".join(self.printed), "value": None if hidden else value_of(outcome)}
-        return ToolResult.of(shown)
+        text = within(shown, self.unprinted, self.max_output)
+        return replace(ToolResult.of(text), value=shown)

@@ -247,10 +247,11 @@ class Session:
         """
         try:
             gate = self._session.feed_start(f"functool_gate()\n{code}")
-        except monty.MontyTypingError as error:
+        except (monty.MontyTypingError, monty.MontySyntaxError) as error:
             return str(error)
-        except monty.MontySyntaxError as error:
-            return str(error)
+        except monty.MontyRuntimeError as error:  # The interpreter lacks this part of Python.
+            line = max((frame.line for frame in error.traceback()), default=0)
+            return f"program.py:{line}:1: error[not-there] {error}"
         with suppress(monty.MontyRuntimeError):
             gate.resume({"exc_type": "RuntimeError", "message": ""})
         return None

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from functool import ApprovalRequired, Context, TextContent, Tool, ToolCall, ToolResult
+from functool.call import metadata_of
 from functool.executors import in_thread
 from functool.guardrails.labels import with_labels_of
 from functool.layers.journal_errors import (
@@ -40,6 +41,7 @@ from functool.layers.journal_replay import (
     answered,
     arguments_text,
     definition_of,
+    is_interrupted,
     label,
     note,
     pauses,
@@ -236,7 +238,10 @@ class Once:
                 raise error
             is_pause = isinstance(error, ApprovalRequired) or pauses(result)
             try:
-                await (self._forget(row) if is_pause else self._finish(row, result, raised))
+                if is_interrupted(result):
+                    self._interrupt(row)
+                else:
+                    await (self._forget(row) if is_pause else self._finish(row, result, raised))
             except JournalError as failure:
                 logger.error("what came of the call %s was not recorded: %s", row.key, failure)
                 note(context, {"key": row.key, "stored": False})
@@ -336,6 +341,11 @@ def key_of(run: str, tool: str, call_id: str) -> str:
     return key if len(key) <= MAX_KEY else sha256(key.encode()).hexdigest()
 
 
+def is_inside() -> bool:
+    """Whether this runs inside the body of a call that a journal records."""
+    return bool(_running_attempts.get())
+
+
 def idempotency_key(context: Context[Any]) -> str:
     """Return the key of the running call, to send to a service that accepts idempotency keys.
 
@@ -343,8 +353,8 @@ def idempotency_key(context: Context[Any]) -> str:
     also on workers of Temporal and Ray. The same call that comes again has it too, with a journal
     or on Temporal. Otherwise each call has a new key.
     """
-    noted = None if context.call is None else context.call.metadata.get("journal")
-    if noted is not None:
+    noted = None if context.call is None else metadata_of(context.call).get("journal")
+    if isinstance(noted, Mapping) and "key" in noted:
         return str(noted["key"])
     return str(context.notes.setdefault("idempotency_key", uuid4().hex))
 

@@ -14,7 +14,7 @@ from functool.approval import defaults_of
 from functool.call import metadata_of
 from functool.executors import in_thread
 from functool.guardrails.labels import labels_of, labels_on
-from functool.layers.journal_errors import NotRecorded, OutcomeUnknown
+from functool.layers.journal_errors import Interrupted, NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
 from functool.layers.large import LARGE, one_large
@@ -223,3 +223,8 @@ def pauses(result: ToolResult) -> bool:
     The metadata is the author's as well, and may hold something else under the same key.
     """
     return result.is_error and isinstance(metadata_of(result).get("approval"), ApprovalRequest)
+
+
+def is_interrupted(result: ToolResult) -> bool:
+    """Whether a result only says that a call was interrupted, such as one inside of this call."""
+    return result.error is not None and isinstance(result.error.cause, Interrupted)

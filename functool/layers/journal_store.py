@@ -275,9 +275,17 @@ class Store:
 
     @_on_own_connection
     def purge(self, connection: sqlite3.Connection, before: float) -> int:
-        """Remove the calls that were done before a time, and return how many."""
+        """Remove the calls that were done before a time, and return how many.
+
+        Notes about a call, and the calls inside of it, go when the last of these notes is as old.
+        The id of each begins with the id of that call and a slash.
+        """
+        around = "run || char(0) || substr(call_id, 1, instr(call_id, '/'))"
+        noted = "definition = '' AND instr(call_id, '/')"
         return connection.execute(
-            "DELETE FROM calls WHERE state = 'done' AND ended < ?", (before,)
+            f"DELETE FROM calls WHERE state = 'done' AND ended < ? AND {around} NOT IN"
+            f" (SELECT {around} FROM calls WHERE {noted} AND ended >= ?)",
+            (before, before),
         ).rowcount
 
     def _changed(self, statement: str, given: Iterable[Any]) -> bool:

@@ -32,6 +32,7 @@ from functool.layers.journal_replay import (
     Replay,
     arguments_text,
     definition_of,
+    is_interrupted,
     label,
     pauses,
 )
@@ -120,7 +121,7 @@ def _noting(tool: str, entries: list[Entry], numbers: Iterator[int]) -> Around:
         done = None
         try:
             result = await proceed()
-            if not pauses(result):
+            if not (pauses(result) or is_interrupted(result)):
                 done = text_of(result)
         except (ApprovalRequired, Interrupted):
             raise

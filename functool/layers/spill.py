@@ -9,7 +9,6 @@ Put the guardrail last. It keeps the output as the guardrails before it have lef
 
 from __future__ import annotations
 
-import base64
 import errno
 import os
 import secrets
@@ -42,7 +41,7 @@ from functool import (
 from functool.executors import in_thread, inline
 from functool.guardrails.labels import SHOWS_OTHERS, labels_on
 from functool.layers.own_directory import own_directory, remove_directory
-from functool.layers.spill_reading import OneByOne, shape, span, stored, within
+from functool.layers.spill_reading import OneByOne, shape, span, stored, text_of
 
 Owner: TypeAlias = Callable[[Context[Any]], "Any | Awaitable[Any]"]
 
@@ -301,9 +300,7 @@ class Spill:
 
     async def _text(self, part: _Part, path: str = "") -> str:
         """Return the text of a part, the base64 of bytes, or the JSON value at `path`."""
-        data = await in_thread(stored, part.path)
-        text = data.decode() if part.is_text else base64.b64encode(data).decode()
-        return await in_thread(within, text, path) if path else text
+        return await in_thread(text_of, part.path, part.is_text, part.size, path)
 
     def _reader(self) -> FunctionTool[..., Any]:
         async def read_result(

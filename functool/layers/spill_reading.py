@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ from typing import Any
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from functool import ToolError
+from functool.approval import without_gc
+from functool.layers.large import LARGE, one_large
 
 PIECE, OVERLAP = 400, 100
 """How a search cuts long lines, in characters. A match of up to 100 is never cut in two."""
@@ -26,6 +29,18 @@ SECONDS = 10.0
 
 def shape(text: str, most: int) -> str:
     """Describe a text: the columns of a list of objects, the keys of an object, or its lines."""
+    return _in_turn(len(text), _shape, text, most)
+
+
+def _in_turn(size: int, work: Callable[..., str], *args: Any) -> str:
+    """Return `work(*args)`. Of texts of a large size, one thread at a time reads one.
+
+    The values in a JSON text may take twenty times its memory.
+    """
+    return one_large(work, *args) if size >= LARGE else work(*args)
+
+
+def _shape(text: str, most: int) -> str:
     value = _json(text)
     if isinstance(value, list):
         columns = dict.fromkeys(key for item in value if isinstance(item, dict) for key in item)
@@ -55,9 +70,24 @@ def _json(text: str) -> Any:
     if text.lstrip()[:1] not in ("[", "{"):
         return text
     try:
-        return json.loads(text)
+        return without_gc(json.loads, text)
     except (ValueError, RecursionError):
         return text
+
+
+def text_of(file: Path, is_text: bool, size: int, path: str) -> str:
+    """Return the text of a file, the base64 of its bytes, or the JSON text of the value at `path`.
+
+    Raises:
+        ToolError: The file is gone, or the path leads nowhere.
+    """
+    return _in_turn(size, _text_of, file, is_text, path)
+
+
+def _text_of(file: Path, is_text: bool, path: str) -> str:
+    data = stored(file)
+    text = data.decode() if is_text else base64.b64encode(data).decode()
+    return within(text, path) if path else text
 
 
 def within(text: str, path: str) -> str:
@@ -81,7 +111,7 @@ def within(text: str, path: str) -> str:
                 return [step(item, rest, here) for item in chosen]
             if _is_place(name) and int(name) < len(value):
                 return step(value[int(name)], rest, here)
-        raise ToolError(f"The path leads nowhere at {here}. {shape(json.dumps(value), 500)}.")
+        raise ToolError(f"The path leads nowhere at {here}. {_shape(json.dumps(value), 500)}.")
 
     names = [part.replace("~1", "/").replace("~0", "~") for part in path.strip("/").split("/")]
     value = _json(text)

@@ -31,6 +31,7 @@ from functool import (
 )
 from functool.bundled import code_worker
 from functool.bundled.code_mode import CodeLimits, code_mode
+from functool.bundled.code_record import digest_of_arguments, is_same
 from functool.guardrails import require_approval
 from tests.bundled.programs import Crowd, outcomes, run, value_of
 from tests.support import python
@@ -324,13 +325,41 @@ def test_the_line_is_that_of_the_program():
     """A refused program and a failed one name the line that the model wrote."""
     tool = code_mode([size_of])
     wrong = run(tool, "x = 1\n\n\nawait size_of(tem='a')")
+    lacking = run(tool, "x = 1\n\ndel x\nawait size_of(team='a')")
     failed = run(
         tool, "x = '''a\nb'''\n\nif x and \\\n   x:\n    def f():\n\n        return 1 / 0\n    f()"
     )
 
-    assert wrong.error.type == "ProgramRefused"
+    assert wrong.error.type == lacking.error.type == "ProgramRefused"
     assert "line 4: " in wrong.text
+    assert "line 3: NotImplementedError" in lacking.text
     assert "ZeroDivisionError: division by zero (line 8: return 1 / 0)" in failed.text
+
+
+def test_a_failure_in_a_gather_names_no_wrong_line(paying):
+    """The interpreter does not say where calls that run together are awaited, so no line is named."""
+    gathered = "import asyncio\nawait asyncio.gather(pay(to='a', amount=-1))\n"
+    alone = run(paying, gathered + "1")
+    inside = "async def f():\n    await pay(to='a', amount=-1)\n"
+    within = run(paying, f"import asyncio\n{inside}await asyncio.gather(f(), f())\n1", id="c2")
+
+    assert alone.text.startswith("RuntimeError: ToolError: amounts are positive\n")
+    assert "(line 3: await pay(to='a', amount=-1))" in within.text
+
+
+@pytest.mark.parametrize("awaiting", ["asyncio.gather", "gather"])
+def test_a_gather_may_return_exceptions(bank, awaiting):
+    """A program may take the exceptions of calls that run together as values, in their places."""
+    tool = code_mode([bank.tool, teams])
+    calls = "pay(to='a', amount=-1), *[pay(to=to, amount=2) for to in await teams()]"
+    code = f"import asyncio\nfrom asyncio import gather\nfound = await {awaiting}({calls}, KEY)"
+    code += "\n[str(x) if isinstance(x, Exception) else [x] for x in found]"
+    kept = value_of(tool, code.replace("KEY", "return_exceptions=1 < 2"))
+    raised = run(tool, code.replace("KEY", "return_exceptions=False"), id="c2")
+
+    assert kept == ["ToolError: amounts are positive", ["paid a"], ["paid bb"]]
+    assert raised.text.startswith("RuntimeError: ToolError: amounts are positive")
+    assert sorted(bank.paid) == [("a", 2)] * 2 + [("bb", 2)] * 2
 
 
 def test_a_failure_says_what_took_effect(paying):
@@ -540,6 +569,21 @@ def test_a_flood_of_text_is_cut():
 
     assert len(result.text) <= 500
     assert "was cut" in result.text
+
+
+def test_a_long_answer_that_ends_the_program_is_cut():
+    """What a tool that takes control answers stays within the limit too, and code gets all of it."""
+
+    @FunctionTool(settings=ToolSettings(takes_control=True))
+    def hand_over() -> str:
+        return "x" * 9_000
+
+    tool = code_mode([hand_over], limits=CodeLimits(output_chars=500))
+    result = run(tool, "print('y' * 900)\nawait hand_over()")
+
+    assert len(result.text) <= 500
+    assert "was cut" in result.text
+    assert result.value["value"] == "x" * 9_000
 
 
 def test_waiting_is_not_computing():
@@ -849,7 +893,7 @@ def test_a_program_that_takes_another_way_is_stopped(bank, paying):
     context = Context()
     approved(paying, WAITING, context)
     [record] = context.state["functool.code_mode"].values()
-    record.outcomes["c1/1"]["arguments"]["to"] = "other"
+    record.outcomes["c1/1"]["arguments"] = digest_of_arguments({"to": "other", "amount": 1})
     result = run(paying, WAITING, context)
 
     assert "not the one that it made before" in result.text
@@ -1115,15 +1159,53 @@ def test_programs_that_wait_keep_a_bounded_memory():
 
     tool = code_mode([report, send], limits=CodeLimits(memory_mb=8))
     context, code = Context(), "[len(await report(n=n)) for n in range(15)] + [await send()]"
+    early = run(tool, "await send()", context, id="early")
     results = [run(tool, code, context, id=f"c{n}") for n in range(9)]
     waiting = [result for result in results if result.error.type == "ApprovalRequired"]
 
     assert [result.error.type for result in results[len(waiting) :]] == ["TooMuchWaits"] * 3
     assert "They have to go on first" in results[-1].text
     assert len(ran) == 6 * 15
+    context.approve(early.metadata["approval"])
+    assert run(tool, "await send()", context, id="early").success
     context.approve(waiting[0].metadata["approval"])
     assert run(tool, code, context, id="c0").success
     assert run(tool, code, context, id="c9").error.type == "ApprovalRequired"
+
+
+def test_the_approval_of_a_program_holds_until_it_ends(bank):
+    """A person who has approved a program is asked about its calls, and not about the program again."""
+    tool, context = code_mode([bank.tool], input_guardrails=[require_approval()]), Context()
+    code, asked = "await pay(to='a', amount=70)\nawait pay(to='b', amount=99)", []
+    while "approval" in (result := run(tool, code, context)).metadata:
+        asked.append(result.metadata["approval"].tool)
+        context.approve(result.metadata["approval"])
+
+    assert asked == ["run_code", "pay", "pay"]
+    assert bank.paid == [("a", 70), ("b", 99)]
+    assert run(tool, code, context).error.type == "ApprovalRequired"
+    assert bank.paid == [("a", 70), ("b", 99)]
+
+
+def test_a_program_that_waits_keeps_no_arguments(bank):
+    """What a program sent does not stay in the host while it waits, whether the call ran or was refused."""
+    tool, context = code_mode([size_of, bank.tool]), Context()
+    code = "for n in range(9):\n    try:\n        await size_of(team='a' * n * 200_000)\n"
+    code += "    except RuntimeError:\n        pass\nawait pay(to='b', amount=99)"
+    waiting = run(tool, code, context)
+
+    assert [name for _, name in outcomes(waiting)] == ["done"] * 6 + ["refused"] * 3 + ["waiting"]
+    assert len(pickle.dumps(context)) < 10_000
+    context.approve(waiting.metadata["approval"])
+    assert run(tool, code, context).value["value"] == "paid b"
+
+
+def test_an_older_record_goes_on():
+    """A record may hold the arguments of a call themselves, as an older functool wrote it."""
+    call, arguments = {"name": "pay", "error": None}, {"to": "a", "amount": 1}
+
+    assert is_same({**call, "arguments": arguments}, "pay", arguments)
+    assert not is_same({**call, "arguments": arguments}, "pay", {"to": "a", "amount": 2})
 
 
 def test_a_context_that_ran_a_program_can_be_pickled():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,83 @@ def test_a_call_that_had_no_effect_is_reopened(bank, tool):
     bank.journal.reopen(unknown.error.details["key"])
     assert value_of(tool, code) == ["paid a", "paid b"]
     assert bank.paid == ["a", "b", "b"]
+
+
+NESTED = """
+try:
+    found = await inner(code=CODE)
+except RuntimeError:
+    found = "caught"
+found
+"""
+
+
+def test_an_interrupted_call_ends_the_program_around_its_program(bank):
+    """A call interrupted in a program inside of a program ends both; settled, both go on."""
+    inner = code_mode([bank.pay_tool()], name="inner", journal=bank.journal, run="r")
+    tool = code_mode([inner], journal=bank.journal, run="r")
+    code = NESTED.replace("CODE", repr(CODE.replace("99", "2")))
+    bank.fail["b"] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        run(tool, code)
+    around = run(tool, code)
+    bank.journal.reopen(around.error.details["key"])
+    inside = run(tool, code)
+
+    assert around.error.type == inside.error.type == "OutcomeUnknown"
+    assert around.error.details["key"] == "r/inner/c1%2F1"
+    assert inside.error.details["key"] == "r/pay/c1%2F1%2F2"
+    bank.journal.settle(inside.error.details["key"], ToolResult.of("settled"))
+    bank.journal.reopen(around.error.details["key"])
+    assert value_of(tool, code)["value"] == ["paid a", "settled"]
+    assert bank.paid == ["a", "b"]
+
+
+@pytest.mark.parametrize("around", ["program", "once"])
+def test_a_program_inside_of_a_journalled_call_does_not_wait_without_a_journal(bank, around):
+    """Another process would make its calls again, so it waits only before its first effect."""
+
+    def host():
+        inner = code_mode([bank.pay_tool()], name="inner")
+        if around == "once":
+            return bank.journal.once(inner, run="r")
+        return code_mode([inner], journal=bank.journal, run="r")
+
+    def call(code, id, context=None):
+        if around == "program":
+            code = f"await inner(code={code!r})"
+        made = ToolCall(name=host().name, arguments={"code": code}, id=id)
+        return asyncio.run(host().invoke(made, context))
+
+    result = call(CODE, "c1")
+    assert "this host would forget" in result.error.message
+    assert (bank.paid, call(CODE, "c1").text) == (["a"], result.text)
+
+    first = call("await pay(to='c', amount=99)", "c2")
+    context = Context()
+    context.approve(first.metadata["approval"])
+    assert call("await pay(to='c', amount=99)", "c2", context).success
+    assert bank.paid == ["a", "c"]
+
+
+def test_a_program_is_purged_as_a_whole(bank):
+    """A program of which something was recorded since goes on: its first calls are not made again."""
+    inner = code_mode([bank.pay_tool()], name="inner", journal=bank.journal, run="r")
+    tool = code_mode([inner, bank.pay_tool()], journal=bank.journal, run="r")
+    code = f"await pay(to='x', amount=1)\nawait inner(code={CODE.replace('1)', '60)')!r})"
+    context = Context()
+    first = run(tool, code, context)
+    moment = datetime.now(UTC)
+    context.approve(first.metadata["approval"])
+    second = run(tool, code, context)
+    removed = bank.journal.purge(moment)
+    context.approve(second.metadata["approval"])
+
+    assert removed == 0
+    assert value_of(tool, code, context)["value"] == ["paid a", "paid b"]
+    assert bank.paid == ["x", "a", "b"]
+    assert bank.journal.purge(datetime.now(UTC) + timedelta(seconds=1)) > 10
+    assert bank.journal.calls() == []
 
 
 def test_what_was_done_and_not_recorded_is_not_asked_again(bank, tool):

@@ -4,8 +4,9 @@ import weakref
 
 import pytest
 
-from functool import Context, FunctionTool, ToolResult, ToolSettings, Tripwire
+from functool import Context, FunctionTool, ToolError, ToolResult, ToolSettings, Tripwire
 from functool.bundled.code_mode import CodeLimits, code_mode
+from functool.bundled.code_outcome import kept_size
 from functool.guardrails import require_approval
 from functool.layers.journal import Journal
 from tests.bundled.programs import outcomes, run, value_of
@@ -210,3 +211,22 @@ def test_a_value_that_is_no_json_is_a_failure():
         "The call took effect, but its value is no JSON"
         in run(code_mode([huge]), "await huge()").error.message
     )
+
+
+def test_an_error_counts_as_what_is_kept():
+    """A program that waits keeps the errors of its calls, and they count as results do."""
+
+    @FunctionTool
+    def fail() -> None:
+        raise ToolError("x" * 3_000)
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def send() -> str:
+        return "sent"
+
+    context = Context()
+    code = "try:\n    await fail()\nexcept RuntimeError:\n    await send()"
+    run(code_mode([fail, send]), code, context)
+    [record] = context.state["functool.code_mode"].values()
+
+    assert 3_000 < sum(map(kept_size, record.outcomes.values())) < 4_000

@@ -824,6 +824,38 @@ def test_without_a_journal_each_call_has_a_new_key(journal):
     assert len(set(keys)) == 4 and "r/outer/1" not in keys
 
 
+@pytest.mark.parametrize("noted", [{}, 5, {"stored": True}])
+def test_a_host_may_note_anything(noted):
+    """Whatever a host has put beside a call under `journal`, the body gets a key."""
+
+    @FunctionTool
+    def find(key: Annotated[str, Inject(idempotency_key)]) -> str:
+        return key
+
+    made = ToolCall(name="find", metadata={"journal": noted})
+
+    assert len(asyncio.run(find(made)).unwrap()) == 32
+
+
+def test_a_call_around_an_interrupted_one_is_unknown_too(journal):
+    """A body that returns the result of an interrupted call has no outcome of its own."""
+    pay, _ = unknown(journal, id="inside")
+
+    @FunctionTool
+    async def outer(ctx: Context) -> ToolResult:
+        return await pay(ToolCall(name="pay", id="inside"), ctx)
+
+    kept = journal.once(outer, run="r")
+    first = call(kept)
+    again = call(kept)
+
+    assert first.error.details["key"] == "r/pay/inside"
+    assert again.error.details["key"] == "r/outer/1"
+    journal.settle("r/pay/inside", ToolResult.of("settled"))
+    journal.reopen("r/outer/1")
+    assert call(kept).value == "settled"
+
+
 def test_a_call_inside_of_itself_is_refused(journal):
     """A tool in one journal twice would wait for itself: that is an error, and nothing runs."""
     pay, effects = counted()

@@ -9,9 +9,18 @@ import sys
 
 import pytest
 
-from functool import Context, DefinitionError, FunctionTool, ToolCall, ToolError, Toolset
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ToolCall,
+    ToolError,
+    ToolFailure,
+    ToolResult,
+    Toolset,
+)
 from functool.guardrails import require_approval
-from functool.layers.journal import Journal, JournalError
+from functool.layers.journal import Interrupted, Journal, JournalError
 from functool.layers.journal_lines import lines_of
 from functool.layers.recorded import recorded, recording
 from tests.support import mail_readers
@@ -154,9 +163,14 @@ def test_interrupted_and_waiting_calls_are_not_recorded(tmp_path):
         inner = FunctionTool(print, name="inner", input_guardrails=[require_approval()])
         return await inner(ToolCall(name="inner"), ctx)
 
+    @FunctionTool
+    def lose() -> ToolResult:
+        error = ToolFailure(type="Interrupted", message="lost", cause=Interrupted("lost"))
+        return ToolResult(error=error)
+
     with recording(path) as use:
-        used = use(Toolset([hang, pause, *tools()[0].values()]))
-        ask(used, "hang"), ask(used, "pause"), ask(used, "roll")
+        used = use(Toolset([hang, pause, lose, *tools()[0].values()]))
+        ask(used, "hang"), ask(used, "pause"), ask(used, "lose"), ask(used, "roll")
     calls = [json.loads(line) for line in path.read_text().splitlines()]
 
     assert [line["tool"] for line in calls if "arguments" in line] == ["roll"]

@@ -473,6 +473,27 @@ def test_searches_run_one_at_a_time(monkeypatch, wait, answered):
     assert (texts.count("found") == 6) == (wait == 10.0)
 
 
+def test_large_results_are_read_one_at_a_time(monkeypatch):
+    """The values of a large result are in memory for one reader at a time."""
+    running, most, stored = [], [], spill_reading.stored
+
+    def slow(path):
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.1)
+        running.pop()
+        return stored(path)
+
+    monkeypatch.setattr(spill_reading, "stored", slow)
+    spill, context = Spill(limit=100), Context()
+    _, handle = spilled([*range(100_000)], spill, context)
+    arguments = {"handle": handle, "path": "/7"}
+    calls = [ToolCall(name="read_result", arguments=arguments, id=str(n)) for n in range(4)]
+    texts = [result.text for result in asyncio.run(spill.tools.call_all(calls, context))]
+
+    assert (set(most), texts) == ({1}, ["7"] * 4)
+
+
 def test_a_directory_of_its_own_goes_with_the_process(tmp_path):
     """Without a directory there is a private one, which is gone when the process has ended."""
     code = """
