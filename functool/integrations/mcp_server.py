@@ -12,6 +12,7 @@ import mcp_types as types
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -61,6 +62,7 @@ class ToolServer(Server[Any]):
     ) -> None:
         self._bus = InMemorySubscriptionBus()
         self._handlers = Handlers(tools, context, page_size)
+        self._told: set[str | None] = set()
         super().__init__(
             name,
             version=version("functool"),
@@ -109,8 +111,14 @@ class ToolServer(Server[Any]):
     async def _announce_changes(self, request: Request, params: types.NotificationParams) -> None:
         """Tell a client of the older revisions about changes.
 
-        The end of its connection cancels this.
+        The end of its connection cancels this. A client may say many times that it is initialized.
         """
+        http = request.request
+        session = None if http is None else http.headers.get(MCP_SESSION_ID_HEADER)
+        if session in self._told:
+            return
+        if session is not None:
+            self._told.add(session)
         changed = asyncio.Event()
 
         def note(event: ServerEvent) -> None:
@@ -124,6 +132,7 @@ class ToolServer(Server[Any]):
                 await request.session.send_notification(types.ToolListChangedNotification())
         finally:
             unsubscribe()
+            self._told.discard(session)
 
 
 def server(tools: Tools, *, onto: Any = None, **options: Any) -> Any:

@@ -471,6 +471,40 @@ def test_a_changed_list_is_announced(mode):
     assert changed == (["add"], ["city"])
 
 
+def test_a_client_that_is_initialized_again_and_again_is_told_once():
+    """However often a client over HTTP says that it is initialized, its session has one task that tells it."""
+    start = {"protocolVersion": OLDER, "capabilities": {}}
+    start["clientInfo"] = {"name": "test", "version": "1"}
+    server = mcp.server(tools["add"])
+    app = mcp.http_app(server)
+
+    async def main():
+        transport = httpx2.ASGITransport(app=app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client,
+        ):
+
+            async def post(headers, **message):
+                sent = {"jsonrpc": "2.0", **message}
+                return await client.post("/mcp", json=sent, headers={**ACCEPT, **headers})
+
+            answer = await post({}, id=1, method="initialize", params=start)
+            session = {"mcp-session-id": answer.headers["mcp-session-id"]}
+            for number in range(2):
+                for _ in range(10):
+                    await post(session, method="notifications/initialized")
+                await post(session, id=2 + number, method="ping")
+                yield len(asyncio.all_tasks())
+
+    async def counts():
+        return [count async for count in main()]
+
+    first, second = asyncio.run(counts())
+
+    assert first == second
+
+
 class Growing(Toolset):
     """A toolset that gets more tools while it is served, as one of `mcp.connect` does."""
 
