@@ -35,8 +35,8 @@ MAX_QUESTIONS = 100
 """How many requests of a server are taken within `QUESTION_SECONDS`; no more are answered."""
 
 MAX_STREAMS = 100
-"""How many streams a server is asked for within `QUESTION_SECONDS`. It can end each at once, and say
-that the client may ask for the next one without a pause."""
+"""How many streams a server is asked for within `QUESTION_SECONDS`. It can end each at once, and
+let the client ask for the next one without a pause."""
 
 QUESTION_SECONDS = 10.0
 LINES = "functool_mcp_lines"
