@@ -26,6 +26,7 @@ from functool.integrations.mcp_bodies import bound_requests
 from functool.integrations.mcp_contexts import MakeContext
 from functool.integrations.mcp_handlers import STATE_SECONDS, Handlers, Tools
 from functool.integrations.mcp_onto import mount
+from functool.integrations.mcp_streams import SessionStreams
 
 
 class ToolServer(Server[Any]):
@@ -103,8 +104,16 @@ class ToolServer(Server[Any]):
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     def streamable_http_app(self, **options: Any) -> Any:
-        """Return the SDK's ASGI app, which refuses requests with too many values."""
-        app = super().streamable_http_app(**options)
+        """Return the SDK's ASGI app, which refuses requests with too many values.
+
+        In an `event_store` each session finds its own streams only.
+        """
+        store = options.get("event_store")
+        streams = None if store is None else SessionStreams(store)
+        app = super().streamable_http_app(**{**options, "event_store": streams})
+        if streams is not None:
+            manager: Any = self.session_manager
+            manager.asgi_app = streams.around(manager.asgi_app)
         bound_requests(self)
         return app
 
