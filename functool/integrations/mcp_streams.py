@@ -1,7 +1,7 @@
 """Keep the streams of MCP sessions apart in an event store, from which clients resume them.
 
-The SDK names a stream by the number of its request, and every client counts from 1. In a store of all
-sessions one client would get the answers of another.
+The SDK names a stream by the number of its request, and every client counts from 1. In a store of
+all sessions one client would get the answers of another.
 """
 
 from __future__ import annotations
