@@ -119,12 +119,15 @@ class Handlers:
         if not all(self._is_known(name, tool) for name, tool in self._toolset.items()):
             async with self._replacing:  # It has grown, and several clients list it.
                 self._served = await in_thread(self._described, self._toolset)
-        enabled = [tool.name for tool in self._toolset.enabled(self._context_of(request))]
-        page, cursor = self._page(enabled, params.cursor if params else None)
+        page, cursor = self._page(self.enabled(request), params.cursor if params else None)
         shown = [served for name in page if (served := self.find(name))]
         return types.ListToolsResult(
             tools=[served.definition for served in shown], next_cursor=cursor
         )
+
+    def enabled(self, request: Request) -> list[str]:
+        """Return the names of the tools that are enabled for a client."""
+        return [tool.name for tool in self._toolset.enabled(self._context_of(request))]
 
     def _page(self, names: list[str], cursor: str | None) -> tuple[list[str], str | None]:
         """Return a page of the list, and the cursor of the next page: the last name of this one.

@@ -127,6 +127,7 @@ def _onto_fastmcp(host: Any, handlers: Handlers) -> None:
     """Add each tool as a FastMCP tool, so that FastMCP's middleware and mounts see it."""
     from fastmcp.exceptions import ToolError as FastMCPError
     from fastmcp.server.dependencies import get_context
+    from fastmcp.server.middleware import Middleware
     from fastmcp.tools import Tool as FastMCPTool
     from fastmcp.tools import ToolResult as FastMCPResult
     from fastmcp.tools.base import InputRequiredToolResult
@@ -149,6 +150,14 @@ def _onto_fastmcp(host: Any, handlers: Handlers) -> None:
             result = types.CallToolResult.model_validate(answer, by_name=False)
             return FastMCPResult.from_mcp_result(result)
 
+    class Enabled(Middleware):
+        async def on_list_tools(self, context: Any, call_next: Any) -> list[Any]:
+            request: Any = get_context().request_context
+            enabled = handlers.toolset if request is None else handlers.enabled(request)
+            found = await call_next(context)
+            return [x for x in found if not isinstance(x, Mounted) or x.name in enabled]
+
+    host.add_middleware(Enabled())
     for name in handlers.toolset:
         served = handlers.find(name)
         assert served is not None

@@ -11,7 +11,7 @@ from mcp import Client
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 
-from functool import DefinitionError, FunctionTool
+from functool import Context, DefinitionError, FunctionTool, ToolSettings
 from functool.guardrails import require_approval
 from functool.integrations import mcp
 from tests.integrations.mcp_sample import tools
@@ -129,6 +129,20 @@ def test_tools_live_beside_a_hosts_own(make, mode):
     assert (failed.is_error, failed.content[0].text) == (True, "the disk is full")
     assert wrong.is_error
     assert [str(resource.uri) for resource in resources] == ["a://b"]
+
+
+@hosts
+def test_a_disabled_tool_is_not_listed_on_a_host(make):
+    """A host lists the tools that are enabled for its client."""
+
+    async def main():
+        settings = ToolSettings(is_enabled=lambda context: context.deps == "admin")
+        hidden = FunctionTool(lambda: 1, name="hidden", description="d", settings=settings)
+        host = mcp.server([tools["add"], hidden], onto=make(), context=lambda request: Context())
+        async with connected(host, "legacy") as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == {"add", "own"}
 
 
 @pytest.mark.parametrize("make", [low_level, high_level])
