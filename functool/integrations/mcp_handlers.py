@@ -39,8 +39,12 @@ APPROVAL_SECONDS = 300.0
 """How long an approval holds, if a call has to ask about something else first, in seconds."""
 
 
+_used_approvals: dict[str, float] = {}
+"""Until when each used approval is remembered. Several servers of a process may share their keys."""
+
+
 class Handlers:
-    """The handlers of a server's tools, and the approvals that were used.
+    """The handlers of a server's tools.
 
     Args:
         tools: The tools to serve. A toolset may grow while it is served.
@@ -59,7 +63,6 @@ class Handlers:
             raise DefinitionError(f"page_size must be a positive int or None, not {page_size!r}")
         self._context_of = Contexts(context)
         self._page_size = page_size
-        self._used_approvals: dict[str, float] = {}
         self._served: dict[str, Served] = {}
         self._replacing = asyncio.Lock()
         self.serve(tools)
@@ -201,16 +204,12 @@ class Handlers:
         given = answers.get(approval.APPROVAL)
         if not isinstance(given, types.ElicitResult):
             return []
-        now = monotonic()
-        used = {id: until for id, until in self._used_approvals.items() if until > now}
-        self._used_approvals = used
-        if asked.id in used:
+        if not _is_first_use(asked.id):
             raise MCPError(
                 types.INVALID_PARAMS,
                 "Invalid or expired requestState",
                 {"reason": "invalid_request_state"},
             )
-        used[asked.id] = now + STATE_SECONDS
         today = time()
         approved = [each for each in before if each[1] > today]
         if approval.approves(given):
@@ -220,6 +219,16 @@ class Handlers:
         for each, until in approved:
             context.approve(each, expires_in=until - today)
         return approved
+
+
+def _is_first_use(approval: str) -> bool:
+    """Note that an approval is used, and return whether it was not used before."""
+    now = monotonic()
+    for old in [id for id, until in list(_used_approvals.items()) if until <= now]:
+        _used_approvals.pop(old, None)
+    until = now + STATE_SECONDS
+    # One step, because the servers of a process may run in several threads.
+    return _used_approvals.setdefault(approval, until) is until
 
 
 def _toolset(tools: Tools) -> Toolset:

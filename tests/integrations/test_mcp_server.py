@@ -5,6 +5,7 @@ import base64
 import math
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from threading import current_thread, main_thread
 from typing import Any
 
@@ -419,25 +420,36 @@ def test_a_forged_state_is_refused(change):
     assert ran == []
 
 
-def test_the_state_of_another_server_is_refused():
-    """A state that another server sealed is refused, unless the two share a key."""
+def test_the_state_of_another_server():
+    """A state that another server sealed is refused, unless the two share a key. It counts once for both."""
     ran: list[str] = []
-    key = b"k" * 32
-    states: list[str] = []
+    outcomes: list[Any] = []
 
-    def steal(state):
-        states.append(state)
-        return state
+    async def unused(context, params):
+        raise AssertionError("the rounds are driven by hand")
 
-    rounds(mcp.server([guarded(ran)], keys=[key]), DELETE_A, change=steal)
-    ran.clear()
-    strangers, friends = (
-        rounds(mcp.server([guarded(ran)], **options), DELETE_A, change=lambda state: states[0])
-        for options in ({}, {"keys": [key]})
-    )
+    async def main():
+        keys = {"keys": [b"k" * 32]}
+        servers = [mcp.server([guarded(ran)], **options) for options in (keys, {}, keys)]
+        options = {"mode": LATEST, "elicitation_callback": unused}
+        async with AsyncExitStack() as stack:
+            own, *others = [
+                (await stack.enter_async_context(Client(server, **options))).session
+                for server in servers
+            ]
+            asked = await own.call_tool(*DELETE_A, allow_input_required=True)
+            yes = types.ElicitResult(action="accept", content={})
+            answers = dict.fromkeys(asked.input_requests, yes)
+            given = {"input_responses": answers, "request_state": asked.request_state}
+            for session in (*others, own):
+                try:
+                    outcomes.append(texts(await session.call_tool(*DELETE_A, **given)))
+                except MCPError as error:
+                    outcomes.append(error.code)
 
-    assert isinstance(strangers[0], MCPError)
-    assert texts(friends[0]) == ["deleted"]
+    asyncio.run(main())
+
+    assert outcomes == [types.INVALID_PARAMS, ["deleted"], types.INVALID_PARAMS]
     assert ran == ["a"]
 
 
