@@ -40,7 +40,7 @@ APPROVAL_SECONDS = 300.0
 
 
 _used_approvals: dict[str, float] = {}
-"""Until when each used approval is remembered. Several servers of a process may share their keys."""
+"""Until when each used approval is kept. Several servers of a process may share their keys."""
 
 
 class Handlers:
