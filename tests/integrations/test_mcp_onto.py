@@ -10,8 +10,9 @@ import mcp_types as types
 from mcp import Client
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
+from mcp.shared.exceptions import MCPError
 
-from functool import Context, DefinitionError, FunctionTool, ToolSettings
+from functool import Context, DefinitionError, FunctionTool, ToolSettings, Tripwire
 from functool.guardrails import require_approval
 from functool.integrations import mcp
 from tests.integrations.mcp_sample import tools
@@ -129,6 +130,23 @@ def test_tools_live_beside_a_hosts_own(make, mode):
     assert (failed.is_error, failed.content[0].text) == (True, "the disk is full")
     assert wrong.is_error
     assert [str(resource.uri) for resource in resources] == ["a://b"]
+
+
+@hosts
+def test_a_tripwire_on_a_host(make):
+    """A tripwire is an error of the protocol on every host, and no result that a model reads."""
+
+    def stop(call, context):
+        raise Tripwire("stop")
+
+    async def main():
+        tool = FunctionTool(lambda: 1, name="one", description="d", input_guardrails=[stop])
+        host = mcp.server([tool], onto=make())
+        async with connected(host, "legacy") as client:
+            with pytest.raises(MCPError, match="^stop$"):
+                await client.call_tool("one", {})
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 @hosts
