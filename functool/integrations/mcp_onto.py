@@ -142,6 +142,7 @@ def _onto_fastmcp(host: Any, handlers: Handlers) -> None:
                 output_schema=definition.output_schema,
                 annotations=definition.annotations,
                 icons=definition.icons,
+                meta=definition.meta,
             )
         )
 

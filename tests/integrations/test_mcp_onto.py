@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from functool import Context, DefinitionError, FunctionTool, ToolSettings, Tripwire
 from functool.guardrails import require_approval
 from functool.integrations import mcp
+from functool.integrations.mcp_untrusted import WRAPS
 from tests.integrations.mcp_sample import tools
 
 OURS = ["add", "city", "delete", "fail", "steps"]
@@ -124,6 +125,7 @@ def test_tools_live_beside_a_hosts_own(make, mode):
     assert listed["add"].description == "Add two numbers."
     assert listed["add"].input_schema == tools["add"].schema.plain
     assert listed["add"].title == "Adder"
+    assert listed["add"].meta[WRAPS] is True  # So `connect` unpacks the value.
     assert (added.content[0].text, added.structured_content) == ("3", {"result": 3})
     assert city.structured_content == {"name": "Berlin", "people": 3_700_000}
     assert own.content[0].text == "host own"
