@@ -161,7 +161,7 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
     None declines. With `yes` the person is not asked for consent.
     """
     fields = form.get("properties", {})
-    if not (yes or confirm(message)):
+    if not (yes or confirm(f"The server asks you: {message}")):
         return None
     if len(fields) == 1 and next(iter(fields.values())).get("type") == "boolean":
         return dict.fromkeys(fields, True)

@@ -368,7 +368,7 @@ def test_a_terminal_gets_no_escapes(terminal, name):
 
 
 def test_a_form_at_a_terminal_gets_no_escapes(terminal):
-    """Neither does a form: its question and the titles of its fields."""
+    """Neither does a form: its question, which is called that of a server, and the titles of its fields."""
     answers = [(r"\[y/N\]: ", "y"), ("Name [^:]*: ", "Ada")]
     shown, code = terminal("call", " ".join(HOSTILE), "form", answers=answers)
 
@@ -376,6 +376,7 @@ def test_a_form_at_a_terminal_gets_no_escapes(terminal):
     assert code == 0
     assert "\x1b]0;owned" not in shown
     assert "\u202e" not in shown
+    assert "The server asks you: Proceed?" in shown
 
 
 def test_progress_with_brackets_at_a_terminal(terminal):
