@@ -151,7 +151,9 @@ class Handlers:
         asked, call_id, approved = approval.asked_before(params) or new
         call = ToolCall(name=params.name, arguments=params.arguments or {}, id=call_id)
         asks, latest = approval.can_ask(request), _is_latest(request)
-        if asks and not latest and context.approver is None:
+        # A server that answers with single JSON bodies can send no question during a call.
+        during = not latest and request.session.can_send_request
+        if asks and during and context.approver is None:
             context = context.view(approver=approval.approver(request))
         if asked:
             approved = self._decide(context, asked, approved, params.input_responses or {})

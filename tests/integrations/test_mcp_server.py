@@ -316,6 +316,36 @@ def test_nobody_to_ask(during, way):
     assert path not in noted
 
 
+def test_nobody_to_ask_in_the_middle_of_a_call(caplog):
+    """Where answers are single bodies, no question reaches a client during a call, and the error is the same."""
+    start = {"protocolVersion": OLDER, "capabilities": {"elicitation": {}}}
+    start["clientInfo"] = {"name": "test", "version": "1"}
+    ran: list[str] = []
+    app = mcp.server([guarded(ran)]).streamable_http_app(json_response=True)
+
+    async def main():
+        transport = httpx2.ASGITransport(app=app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client,
+        ):
+
+            async def ask(number, method, params, session=None):
+                body = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+                headers = {**ACCEPT, **({"mcp-session-id": session} if session else {})}
+                return await client.post("/mcp", json=body, headers=headers)
+
+            session = (await ask(1, "initialize", start)).headers["mcp-session-id"]
+            call = {"name": "delete", "arguments": {"path": "a"}}
+            return (await ask(2, "tools/call", call, session)).json()["result"]
+
+    answer = asyncio.run(main())
+
+    assert answer["content"][0]["text"] == "The call of delete needs a person's approval first."
+    assert ran == []
+    assert "failed" not in caplog.text
+
+
 def deleting(path):
     """Let a client delete something, and return the answer and what was noted."""
 
