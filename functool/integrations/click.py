@@ -120,7 +120,7 @@ def command_of(
     """Return a command with the tool's options. It calls `run(arguments, yes)`."""
     schema = tool.schema.plain
     properties: dict[str, Any] = schema.get("properties", {})
-    required = () if from_json else schema.get("required", ())
+    required = set() if from_json else {*map(str, schema.get("required", ()))}
     options: list[click.Parameter] = []
     taken: set[str] = set(FLAGS)
     for place, (name, part) in enumerate(properties.items()):
