@@ -1308,6 +1308,18 @@ def test_every_door_checks_and_names():
     assert PassingBinder(door).sent_form({"n": 1}) == {"n": 1}
 
 
+def test_the_required_names_are_not_searched_for_each_property():
+    """A stranger's thousands of properties and required names cost a look at each, and not at each pair."""
+
+    class Names(list):
+        def __contains__(self, name):
+            raise AssertionError("a search of the whole list")
+
+    door = SchemaBinder({**obj({"a": INT, "b": INT}), "required": Names("a")})
+
+    assert door.values('{"a": 1, "b": null}') == {"a": 1}
+
+
 class Share(float, enum.Enum):
     WHOLE = 1.0
 

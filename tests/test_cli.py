@@ -12,6 +12,7 @@ import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 
@@ -1112,3 +1113,16 @@ def test_the_page(command, printed, tmp_path):
     done = subprocess.run(command, shell=True, capture_output=True, text=True, **where)
 
     assert (done.stdout.rstrip("\n"), done.stderr) == (printed.rstrip("\n"), "")
+
+
+def test_the_required_names_are_not_searched_for_each_option():
+    """A stranger's thousands of properties and required names cost a look at each, and not at each pair."""
+
+    class Names(list):
+        def __contains__(self, name):
+            raise AssertionError("a search of the whole list")
+
+    plain = {"properties": {"a": {}, "b": {}}, "required": Names("a")}
+    command = export(SimpleNamespace(name="t", description="", schema=SimpleNamespace(plain=plain)))
+
+    assert [option.required for option in command.params[:2]] == [True, False]

@@ -56,10 +56,10 @@ class SchemaBinder:
         self._limit = limit
         self._decode: Any = codec.decode if codec else dict
         self._strict = codec is not None
-        required, parts = schema.get("required") or (), (schema.get("properties") or {}).items()
+        needed, parts = {*(schema.get("required") or ())}, (schema.get("properties") or {}).items()
         known: Known = {}
         types = {name: types_allowed(part, schema, known) for name, part in parts}
-        self._droppable = [n for n, k in types.items() if n not in required and "null" not in k]
+        self._droppable = [n for n, k in types.items() if n not in needed and "null" not in k]
         self._lists = [name for name, kinds in types.items() if only_containers(kinds)]
         self._defaults = {n: default_of(p) for n, p in parts if default_of(p) not in (UNSET, None)}
 

@@ -43,8 +43,8 @@ class Keyring:
     Their values are not in the repr of this object.
 
     Raises:
-        DefinitionError: A scheme is unknown or has no place for a secret, or a single secret was
-            given for several schemes.
+        DefinitionError: A scheme is unknown, has no place for a secret or cannot carry it, or a
+            single secret was given for several schemes.
     """
 
     def __init__(self, auth: Auth | None, schemes: Mapping[str, Mapping[str, Any]]) -> None:
@@ -57,7 +57,7 @@ class Keyring:
                     f" known: {_known(schemes)}"
                 )
             auth = {next(iter(schemes)): auth}
-        for name in auth:
+        for name, source in auth.items():
             if name not in schemes:
                 raise DefinitionError(
                     f"the document has no security scheme {name!r}; known: {_known(schemes)}"
@@ -67,6 +67,8 @@ class Keyring:
                     f"the security scheme {name!r} is neither an API key with a place,"
                     " nor bearer, nor basic"
                 )
+            if not callable(source):  # What a function returns is checked at each call.
+                _check(name, schemes[name], source)
         self._secrets = dict(auth)
         self._schemes = schemes
 
@@ -89,12 +91,24 @@ class Keyring:
         return bool(self._secrets)
 
 
+def _check(name: str, scheme: Mapping[str, Any], secret: Any) -> None:
+    try:
+        _add(Credentials(), name, scheme, secret)
+    except ToolError:
+        needs = {"basic": "a pair of user and password", "bearer": "one word in printable ASCII"}
+        wanted = needs.get(_place(scheme), "a text in printable ASCII")
+        raise DefinitionError(
+            f"the secret of {name!r} cannot be sent: it has to be {wanted}"
+        ) from None
+
+
 def _add(found: Credentials, name: str, scheme: Mapping[str, Any], secret: Any) -> None:
     place = _place(scheme)
     if place == "basic":
-        if not isinstance(secret, tuple) or len(secret) != 2:
+        words = secret if isinstance(secret, tuple) else ()
+        if len(words) != 2 or not all(isinstance(word, str) for word in words):
             raise ToolError(f"The credentials for {name!r} are not set up correctly.")
-        pair = base64.b64encode(":".join(secret).encode()).decode()
+        pair = base64.b64encode(":".join(words).encode()).decode()
         found.headers["Authorization"] = f"Basic {pair}"
         return
     text = _WORD if place == "bearer" else _WORDS

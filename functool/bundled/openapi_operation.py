@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from functool import DefinitionError
+from functool.bundled.http_body import media_type as kind_of
 from functool.bundled.openapi_document import METHODS, Document, mapping, sequence
 from functool.bundled.openapi_files import Files
 from functool.bundled.openapi_names import UniqueNames, valid_name
@@ -194,17 +195,17 @@ class _Reader:
             raise DefinitionError(
                 f"the body has a media type that cannot be sent: {media_type[:100]!r}"
             )
-        media = mapping(content[media_type])
+        media, kind = mapping(content[media_type]), kind_of(media_type)
         schema = (
             self._document.resolve(media.get("schema"))
-            if media_type == MULTIPART
+            if kind == MULTIPART
             else media.get("schema")
         )
-        files = self._files.of(schema) if media_type == MULTIPART else frozenset()
+        files = self._files.of(schema) if kind == MULTIPART else frozenset()
         converted = self._requests.convert(schema)
-        if media_type == MULTIPART:
+        if kind == MULTIPART:
             converted = _with_files(converted, files)
-        elif not (is_json(media_type) or media_type in (FORM, MULTIPART)):
+        elif not (is_json(media_type) or kind == FORM):
             converted = {"type": "string", "description": f"{media_type}. {_FILE_TEXT}"}
         made = described({"description": "The body of the request.", **converted}, body)
         if inside := sorted(files - mapping(mapping(schema).get("properties")).keys()):
@@ -286,21 +287,22 @@ def _operation_name(path: str, method: str, given: Any) -> str:
 
 
 def _preference(media_type: str) -> tuple[int, str]:
+    kind = kind_of(media_type)
     order = (
-        media_type.partition(";")[0].strip().lower() == "application/json",
+        kind == "application/json",
         # A JSON Patch is a list. Kubernetes describes it as an object, as it does other patches.
         is_json(media_type) and "json-patch" not in media_type,
         is_json(media_type),
-        media_type == FORM,
-        media_type == MULTIPART,
-        media_type.startswith("text/"),
+        kind == FORM,
+        kind == MULTIPART,
+        kind.startswith("text/"),
     )
     return next((at for at, found in enumerate(order) if found), len(order)), media_type
 
 
 def is_json(media_type: str) -> bool:
     """Whether a content type is JSON, or the pattern for any type."""
-    kind = media_type.partition(";")[0].strip().lower()
+    kind = kind_of(media_type)
     return kind == "application/json" or kind.endswith("+json") or kind == "*/*"
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from functool import ToolError
+from functool.bundled.http_body import media_type as kind_of
 from functool.bundled.openapi_operation import FORM, MULTIPART, Body, Operation
 from functool.bundled.openapi_parameters import BODY, Parameter
 
@@ -215,7 +216,7 @@ def _header(parameter: Parameter, value: Any) -> str:
 
 
 def _body(body: Body, value: Any) -> tuple[bytes, str]:
-    kind = body.media_type.partition(";")[0].strip().lower()
+    kind = kind_of(body.media_type)
     if kind == FORM and isinstance(value, dict):
         return "&".join(_form_fields(body, value)).encode(), FORM
     if kind == MULTIPART and isinstance(value, dict):
@@ -225,7 +226,7 @@ def _body(body: Body, value: Any) -> tuple[bytes, str]:
         content, given = _bytes(value)
         fixed = kind if "*" not in kind else given or "application/octet-stream"
         return content, fixed
-    return _json(value).encode(), "application/json" if kind == "*/*" else body.media_type
+    return _json(value).encode(), "application/json" if "*" in kind else body.media_type
 
 
 def _form_fields(body: Body, value: Mapping[str, Any]) -> Iterable[str]:

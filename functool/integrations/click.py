@@ -120,7 +120,7 @@ def command_of(
     """Return a command with the tool's options. It calls `run(arguments, yes)`."""
     schema = tool.schema.plain
     properties: dict[str, Any] = schema.get("properties", {})
-    required = () if from_json else schema.get("required", ())
+    required = set() if from_json else {*map(str, schema.get("required", ()))}
     options: list[click.Parameter] = []
     taken: set[str] = set(FLAGS)
     for place, (name, part) in enumerate(properties.items()):
@@ -161,7 +161,7 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
     None declines. With `yes` the person is not asked for consent.
     """
     fields = form.get("properties", {})
-    if not (yes or confirm(message)):
+    if not (yes or confirm(f"The server asks you: {message}")):
         return None
     if len(fields) == 1 and next(iter(fields.values())).get("type") == "boolean":
         return dict.fromkeys(fields, True)

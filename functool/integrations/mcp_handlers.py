@@ -39,8 +39,12 @@ APPROVAL_SECONDS = 300.0
 """How long an approval holds, if a call has to ask about something else first, in seconds."""
 
 
+_used_approvals: dict[str, float] = {}
+"""Until when each used approval is kept. Several servers of a process may share their keys."""
+
+
 class Handlers:
-    """The handlers of a server's tools, and the approvals that were used.
+    """The handlers of a server's tools.
 
     Args:
         tools: The tools to serve. A toolset may grow while it is served.
@@ -59,7 +63,6 @@ class Handlers:
             raise DefinitionError(f"page_size must be a positive int or None, not {page_size!r}")
         self._context_of = Contexts(context)
         self._page_size = page_size
-        self._used_approvals: dict[str, float] = {}
         self._served: dict[str, Served] = {}
         self._replacing = asyncio.Lock()
         self.serve(tools)
@@ -119,12 +122,15 @@ class Handlers:
         if not all(self._is_known(name, tool) for name, tool in self._toolset.items()):
             async with self._replacing:  # It has grown, and several clients list it.
                 self._served = await in_thread(self._described, self._toolset)
-        enabled = [tool.name for tool in self._toolset.enabled(self._context_of(request))]
-        page, cursor = self._page(enabled, params.cursor if params else None)
+        page, cursor = self._page(self.enabled(request), params.cursor if params else None)
         shown = [served for name in page if (served := self.find(name))]
         return types.ListToolsResult(
             tools=[served.definition for served in shown], next_cursor=cursor
         )
+
+    def enabled(self, request: Request) -> list[str]:
+        """Return the names of the tools that are enabled for a client."""
+        return [tool.name for tool in self._toolset.enabled(self._context_of(request))]
 
     def _page(self, names: list[str], cursor: str | None) -> tuple[list[str], str | None]:
         """Return a page of the list, and the cursor of the next page: the last name of this one.
@@ -145,7 +151,9 @@ class Handlers:
         asked, call_id, approved = approval.asked_before(params) or new
         call = ToolCall(name=params.name, arguments=params.arguments or {}, id=call_id)
         asks, latest = approval.can_ask(request), _is_latest(request)
-        if asks and not latest and context.approver is None:
+        # A server that answers with single JSON bodies can send no question during a call.
+        during = not latest and request.session.can_send_request
+        if asks and during and context.approver is None:
             context = context.view(approver=approval.approver(request))
         if asked:
             approved = self._decide(context, asked, approved, params.input_responses or {})
@@ -198,16 +206,12 @@ class Handlers:
         given = answers.get(approval.APPROVAL)
         if not isinstance(given, types.ElicitResult):
             return []
-        now = monotonic()
-        used = {id: until for id, until in self._used_approvals.items() if until > now}
-        self._used_approvals = used
-        if asked.id in used:
+        if not _is_first_use(asked.id):
             raise MCPError(
                 types.INVALID_PARAMS,
                 "Invalid or expired requestState",
                 {"reason": "invalid_request_state"},
             )
-        used[asked.id] = now + STATE_SECONDS
         today = time()
         approved = [each for each in before if each[1] > today]
         if approval.approves(given):
@@ -217,6 +221,16 @@ class Handlers:
         for each, until in approved:
             context.approve(each, expires_in=until - today)
         return approved
+
+
+def _is_first_use(approval: str) -> bool:
+    """Note that an approval is used, and return whether it was not used before."""
+    now = monotonic()
+    for old in [id for id, until in list(_used_approvals.items()) if until <= now]:
+        _used_approvals.pop(old, None)
+    until = now + STATE_SECONDS
+    # One step, because the servers of a process may run in several threads.
+    return _used_approvals.setdefault(approval, until) is until
 
 
 def _toolset(tools: Tools) -> Toolset:

@@ -13,8 +13,10 @@ from mcp.server.lowlevel import Server
 from mcp.server.lowlevel.server import HandlerEntry
 from mcp.server.mcpserver import MCPServer
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
 from mcp_types import methods
 
+from functool import Tripwire
 from functool.integrations.mcp_approval import Request
 from functool.integrations.mcp_contexts import MakeContext
 from functool.integrations.mcp_handlers import STATE_SECONDS, Handlers, Tools
@@ -125,6 +127,28 @@ def _dumped(result: Any) -> dict[str, Any]:
 
 def _onto_fastmcp(host: Any, handlers: Handlers) -> None:
     """Add each tool as a FastMCP tool, so that FastMCP's middleware and mounts see it."""
+    mounted = _mounted(handlers)
+    host.add_middleware(_around(handlers, mounted))
+    for name in handlers.toolset:
+        served = handlers.find(name)
+        assert served is not None
+        definition = served.definition
+        host.add_tool(
+            mounted(
+                name=name,
+                title=definition.title,
+                description=definition.description,
+                parameters=definition.input_schema,
+                output_schema=definition.output_schema,
+                annotations=definition.annotations,
+                icons=definition.icons,
+                meta=definition.meta,
+            )
+        )
+
+
+def _mounted(handlers: Handlers) -> Any:
+    """Return the class of the tools that a FastMCP server gets."""
     from fastmcp.exceptions import ToolError as FastMCPError
     from fastmcp.server.dependencies import get_context
     from fastmcp.tools import Tool as FastMCPTool
@@ -149,18 +173,31 @@ def _onto_fastmcp(host: Any, handlers: Handlers) -> None:
             result = types.CallToolResult.model_validate(answer, by_name=False)
             return FastMCPResult.from_mcp_result(result)
 
-    for name in handlers.toolset:
-        served = handlers.find(name)
-        assert served is not None
-        definition = served.definition
-        host.add_tool(
-            Mounted(
-                name=name,
-                title=definition.title,
-                description=definition.description,
-                parameters=definition.input_schema,
-                output_schema=definition.output_schema,
-                annotations=definition.annotations,
-                icons=definition.icons,
-            )
-        )
+    return Mounted
+
+
+def _around(handlers: Handlers, mounted: Any) -> Any:
+    """Return a middleware for what FastMCP does differently with these tools."""
+    from fastmcp.exceptions import ToolError as FastMCPError
+    from fastmcp.server.dependencies import get_context
+    from fastmcp.server.middleware import Middleware
+
+    class Around(Middleware):
+        async def on_list_tools(self, context: Any, call_next: Any) -> list[Any]:
+            """List only what is enabled for the client."""
+            request: Any = get_context().request_context
+            enabled = handlers.toolset if request is None else handlers.enabled(request)
+            found = await call_next(context)
+            return [x for x in found if not isinstance(x, mounted) or x.name in enabled]
+
+        async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+            """Let a tripwire out, of which FastMCP has made a result that a model would read."""
+            try:
+                return await call_next(context)
+            except FastMCPError as error:
+                stop = error.__cause__
+                if isinstance(stop, MCPError) and isinstance(stop.__cause__, Tripwire):
+                    raise stop from stop.__cause__
+                raise
+
+    return Around()

@@ -12,6 +12,7 @@ import mcp_types as types
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -25,6 +26,7 @@ from functool.integrations.mcp_bodies import bound_requests
 from functool.integrations.mcp_contexts import MakeContext
 from functool.integrations.mcp_handlers import STATE_SECONDS, Handlers, Tools
 from functool.integrations.mcp_onto import mount
+from functool.integrations.mcp_streams import SessionStreams
 
 
 class ToolServer(Server[Any]):
@@ -61,6 +63,7 @@ class ToolServer(Server[Any]):
     ) -> None:
         self._bus = InMemorySubscriptionBus()
         self._handlers = Handlers(tools, context, page_size)
+        self._told: set[str | None] = set()
         super().__init__(
             name,
             version=version("functool"),
@@ -101,16 +104,30 @@ class ToolServer(Server[Any]):
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     def streamable_http_app(self, **options: Any) -> Any:
-        """Return the SDK's ASGI app, which refuses requests with too many values."""
-        app = super().streamable_http_app(**options)
+        """Return the SDK's ASGI app, which refuses requests with too many values.
+
+        In an `event_store` each session finds its own streams only.
+        """
+        store = options.get("event_store")
+        streams = None if store is None else SessionStreams(store)
+        app = super().streamable_http_app(**{**options, "event_store": streams})
+        if streams is not None:
+            manager: Any = self.session_manager
+            manager.asgi_app = streams.around(manager.asgi_app)
         bound_requests(self)
         return app
 
     async def _announce_changes(self, request: Request, params: types.NotificationParams) -> None:
         """Tell a client of the older revisions about changes.
 
-        The end of its connection cancels this.
+        The end of its connection cancels this. A client may say many times that it is initialized.
         """
+        http = request.request
+        session = None if http is None else http.headers.get(MCP_SESSION_ID_HEADER)
+        if session in self._told:
+            return
+        if session is not None:
+            self._told.add(session)
         changed = asyncio.Event()
 
         def note(event: ServerEvent) -> None:
@@ -124,6 +141,7 @@ class ToolServer(Server[Any]):
                 await request.session.send_notification(types.ToolListChangedNotification())
         finally:
             unsubscribe()
+            self._told.discard(session)
 
 
 def server(tools: Tools, *, onto: Any = None, **options: Any) -> Any:

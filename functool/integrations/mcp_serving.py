@@ -146,7 +146,8 @@ def http_app(
     app = served.streamable_http_app(transport_security=guard)
     bound_requests(served)
     if token is not None:
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
+        is_text = isinstance(token, str) and token.isascii() and token.isprintable()
+        if not is_text or not token or " " in token:
             raise ValueError("a token is printable ASCII without spaces, and not empty")
         app.add_middleware(_Bearer, token=token)
     return app

@@ -15,6 +15,9 @@ MAX_VALUES = 500_000
 MAX_ITEMS = 10_000
 """How many items a list of the protocol may have, such as the content of an answer."""
 
+SHORT = 64
+"""How many digits a number may have that counts as one value."""
+
 _MARKS = ",:[{"
 _FREE = frozenset({"structuredContent", "_meta", "inputSchema", "outputSchema"})
 
@@ -34,6 +37,7 @@ class Values:
         self._rest = ""
         self._in_text = False
         self._blank = False
+        self._open = 0
 
     def fit(self, part: str) -> bool:
         """Count the values of a part, and return whether the message has not too many yet."""
@@ -45,9 +49,10 @@ class Values:
         first, *lines = part.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         self._take(first)
         for line in lines:
+            self._numbers([self._open])
             if self._events and self._blank:
                 self._count = 0
-            self._in_text, self._blank = False, True
+            self._in_text, self._blank, self._open = False, True, 0
             self._take(line)
         return self._count <= MAX_VALUES
 
@@ -56,7 +61,15 @@ class Values:
         pieces = line.split('"')
         outside = "".join(pieces[self._in_text :: 2])
         self._count += sum(map(outside.count, _MARKS))
+        *numbers, last = map(len, outside.split(","))
+        if numbers:
+            self._numbers([self._open + numbers[0], *numbers[1:]])
+        self._open = last if numbers else self._open + last
         self._in_text ^= len(pieces) % 2 == 0
+
+    def _numbers(self, digits: list[int]) -> None:
+        """Count numbers with so many digits. Python takes quadratic time for them."""
+        self._count += sum(each * each for each in digits if each > SHORT) // SHORT**2
 
 
 def has_long_list(message: Any) -> bool:

@@ -34,6 +34,10 @@ STREAM_SECONDS = 300.0
 MAX_QUESTIONS = 100
 """How many requests of a server are taken within `QUESTION_SECONDS`; no more are answered."""
 
+MAX_STREAMS = 100
+"""How many streams a server is asked for within `QUESTION_SECONDS`. It can end each at once, and
+let the client ask for the next one without a pause."""
+
 QUESTION_SECONDS = 10.0
 LINES = "functool_mcp_lines"
 MALFORMED = (
@@ -57,6 +61,20 @@ _LAST = re.compile(rf"{_ID}\s*(?:,\s*{_VERSION}\s*)?\}}\s*$")
 _ANY = re.compile(_ID)
 
 
+class _Rate:
+    """Count what a server causes, anew in every `QUESTION_SECONDS`."""
+
+    def __init__(self) -> None:
+        self._count, self._since = 0, -inf
+
+    def is_over(self, most: int) -> bool:
+        """Count one more, and return whether these are more than `most`."""
+        if (now := monotonic()) - self._since > QUESTION_SECONDS:
+            self._count, self._since = 0, now
+        self._count += 1
+        return self._count > most
+
+
 class Endpoint:
     """How to reach one server. `status` is the HTTP status of its last answer.
 
@@ -70,6 +88,7 @@ class Endpoint:
     ) -> None:
         self.status: int | None = None
         self.version = ""
+        self._streams = _Rate()
         self._headers, self._auth = dict(headers or {}), auth
         self._target = target
         if (headers or auth is not None) and not _is_url(target):
@@ -118,13 +137,17 @@ class Endpoint:
             headers=headers,
             auth=self._auth,
             timeout=httpx2.Timeout(HTTP_SECONDS, read=STREAM_SECONDS),
-            event_hooks={"response": [self._limit]},
+            event_hooks={"request": [self._count], "response": [self._limit]},
         )
         async with client:
             async with streamable_http_client(
                 url, http_client=client, max_sse_event_size=MAX_ANSWER_BYTES
             ) as streams:
                 yield streams
+
+    async def _count(self, request: httpx2.Request) -> None:
+        if request.method == "GET" and self._streams.is_over(MAX_STREAMS):
+            raise httpx2.StreamError("the server ended too many streams")
 
     async def _limit(self, response: httpx2.Response) -> None:
         self.status = response.status_code
@@ -215,7 +238,7 @@ class _Answers:
 
     def __init__(self, stream: Any, endpoint: Endpoint) -> None:
         self._stream, self._endpoint = stream, endpoint
-        self._asked, self._since = 0, -inf
+        self._asked = _Rate()
 
     @property
     def last_context(self) -> Any:
@@ -259,10 +282,7 @@ class _Answers:
             return True
         if isinstance(message, types.JSONRPCNotification):
             return False
-        if (now := monotonic()) - self._since > QUESTION_SECONDS:
-            self._asked, self._since = 0, now
-        self._asked += 1
-        return self._asked > MAX_QUESTIONS
+        return self._asked.is_over(MAX_QUESTIONS)
 
     def _checked_message(self, item: Any) -> Any:
         if isinstance(item, ValidationError):

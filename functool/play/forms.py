@@ -127,7 +127,7 @@ class _Copy:
                 str(name): self.part(each, str(name), depth) for name, each in properties.items()
             }
             needed = schema.get("required")
-            needed = needed if isinstance(needed, list) else []
+            needed = {*map(str, needed)} if isinstance(needed, list) else set()
             # A property with one possible value names the member of a union, so it is always sent.
             made["required"] = [
                 name

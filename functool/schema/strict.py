@@ -265,7 +265,7 @@ class _Reader:
         return Form(strict, partial(steps.decode_items, item.decode) if item.decode else None)
 
     def object(self, s: dict[str, Any], path: str) -> Form:
-        required, others = s.get("required", []), shapes.others_of(s, self.root)
+        required, others = dict.fromkeys(s.get("required", [])), shapes.others_of(s, self.root)
         fields = {**s.get("properties", {})}
         fields |= {name: True for name in required if name not in fields}
         forms = {n: self.build(field, f"{path}/properties/{n}") for n, field in fields.items()}

@@ -461,12 +461,21 @@ def test_a_secret_of_the_wrong_kind_is_not_sent(server, scheme, secret):
     assert server.connections == 0
 
 
-def test_a_bearer_token_is_one_word(server):
-    """`Bearer abc` as the token is an error. It would be sent as `Bearer Bearer abc`."""
-    result = call(secured(server, [{"token": []}], {"token": "Bearer abc"}), "x")
+@pytest.mark.parametrize(
+    ("scheme", "secret", "wanted"),
+    [
+        ("token", "Bearer abc", "one word in printable ASCII"),  # `Bearer` would be sent twice.
+        ("basic", "user:s3cret", "a pair of user and password"),
+        ("basic", ("user", 3), "a pair of user and password"),
+        ("key", "s3crét", "a text in printable ASCII"),
+    ],
+)
+def test_a_secret_that_its_scheme_cannot_carry_is_refused(server, scheme, secret, wanted):
+    """A wrong secret is an error when the tools are made, which says what it has to be and not what it is."""
+    with pytest.raises(DefinitionError) as caught:
+        secured(server, [{scheme: []}], {scheme: secret})
 
-    assert result.error.message == "The credentials for 'token' are not set up correctly."
-    assert server.connections == 0
+    assert str(caught.value) == f"the secret of {scheme!r} cannot be sent: it has to be {wanted}"
 
 
 @pytest.mark.parametrize(

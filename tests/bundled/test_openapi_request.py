@@ -212,6 +212,9 @@ def test_any_query_value_stays_in_its_parameter(deep, text):
     assert parse_qsl(urlsplit(f"https://x/?{query}").query, keep_blank_values=True) == expected
 
 
+FORM = "application/x-www-form-urlencoded"
+
+
 def body_of(media_type, value, schema=None, **media):
     wanted = operation(body={media_type: {"schema": schema or {}, **media}})
     request = prepare(wanted, {"body": value})
@@ -229,6 +232,8 @@ def body_of(media_type, value, schema=None, **media):
             "application/merge-patch+json",
         ),
         ("*/*", [1], b"[1]", "application/json"),
+        ("application/*+json", [1], b"[1]", "application/json"),
+        (f"{FORM}; charset=utf-8", {"a": 1}, b"a=1", FORM),
         ("text/plain", "hé", "hé".encode(), "text/plain"),
         ("application/octet-stream", "data:;base64,AAEC", b"\0\1\2", "application/octet-stream"),
         ("image/*", "data:image/png;base64,AAEC", b"\0\1\2", "image/png"),
@@ -252,6 +257,7 @@ PATCH = "application/{}patch+json"
         ([PATCH.format("json-"), PATCH.format("merge-"), "text/plain"], PATCH.format("merge-")),
         ([PATCH.format("json-"), "multipart/form-data"], PATCH.format("json-")),
         (["text/plain", "multipart/form-data"], "multipart/form-data"),
+        (["text/plain", f"{FORM}; charset=utf-8"], f"{FORM}; charset=utf-8"),
     ],
 )
 def test_the_kind_of_a_body_that_is_sent(kinds, chosen):

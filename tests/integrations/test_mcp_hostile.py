@@ -29,7 +29,7 @@ from functool.integrations import mcp, mcp_client, mcp_link
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
-from functool.integrations.mcp_transport import MAX_QUESTIONS, Endpoint
+from functool.integrations.mcp_transport import MAX_QUESTIONS, MAX_STREAMS, Endpoint
 from tests.integrations import mcp_hostile
 from tests.integrations.mcp_ends import ROOT, brought_in, call, serving, tool
 from tests.integrations.mcp_sample import tools
@@ -222,6 +222,33 @@ def test_each_way_to_read_drops_requests_beyond_the_limit(reads):
     assert last == answer
 
 
+def test_a_stream_that_always_ends_is_not_asked_for_without_end():
+    """A server that ends each stream at once gets a number of requests in a time, and its call fails."""
+    asked = []
+
+    class Ending(mcp_hostile.Handler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            self.wfile.write(b"id: 1\nretry: 0\ndata:\n\n")
+
+        def do_POST(self):
+            called = b"tools/call" in self.rfile.peek()
+            (self.do_GET if called else super().do_POST)()
+
+    async def work(toolset):
+        return await toolset.call(ToolCall(name="fine"))
+
+    with hostile() as server:
+        server.RequestHandlerClass = Ending
+        result = during(f"http://127.0.0.1:{server.server_port}/mcp", work)
+
+    assert result.error.type == "MCPError"
+    assert MAX_STREAMS <= len(asked) <= MAX_STREAMS + 1  # And the first, which was a call.
+
+
 @pytest.mark.parametrize("name", ["bytes", "noise"])
 def test_a_bad_line_loses_itself_alone(name):
     """Bytes that are no UTF-8, and logs on standard output, lose no call and no server."""
@@ -341,7 +368,7 @@ def test_a_terminal_gets_no_escapes(terminal, name):
 
 
 def test_a_form_at_a_terminal_gets_no_escapes(terminal):
-    """Neither does a form: its question and the titles of its fields."""
+    """Neither does a form: its question, which is called that of a server, and the titles of its fields."""
     answers = [(r"\[y/N\]: ", "y"), ("Name [^:]*: ", "Ada")]
     shown, code = terminal("call", " ".join(HOSTILE), "form", answers=answers)
 
@@ -349,6 +376,7 @@ def test_a_form_at_a_terminal_gets_no_escapes(terminal):
     assert code == 0
     assert "\x1b]0;owned" not in shown
     assert "\u202e" not in shown
+    assert "The server asks you: Proceed?" in shown
 
 
 def test_progress_with_brackets_at_a_terminal(terminal):

@@ -10,10 +10,12 @@ import mcp_types as types
 from mcp import Client
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
+from mcp.shared.exceptions import MCPError
 
-from functool import DefinitionError, FunctionTool
+from functool import Context, DefinitionError, FunctionTool, ToolSettings, Tripwire
 from functool.guardrails import require_approval
 from functool.integrations import mcp
+from functool.integrations.mcp_untrusted import WRAPS
 from tests.integrations.mcp_sample import tools
 
 OURS = ["add", "city", "delete", "fail", "steps"]
@@ -123,12 +125,44 @@ def test_tools_live_beside_a_hosts_own(make, mode):
     assert listed["add"].description == "Add two numbers."
     assert listed["add"].input_schema == tools["add"].schema.plain
     assert listed["add"].title == "Adder"
+    assert listed["add"].meta[WRAPS] is True  # So `connect` unpacks the value.
     assert (added.content[0].text, added.structured_content) == ("3", {"result": 3})
     assert city.structured_content == {"name": "Berlin", "people": 3_700_000}
     assert own.content[0].text == "host own"
     assert (failed.is_error, failed.content[0].text) == (True, "the disk is full")
     assert wrong.is_error
     assert [str(resource.uri) for resource in resources] == ["a://b"]
+
+
+@hosts
+def test_a_tripwire_on_a_host(make):
+    """A tripwire is an error of the protocol on every host, and no result that a model reads."""
+
+    def stop(call, context):
+        raise Tripwire("stop")
+
+    async def main():
+        tool = FunctionTool(lambda: 1, name="one", description="d", input_guardrails=[stop])
+        host = mcp.server([tool], onto=make())
+        async with connected(host, "legacy") as client:
+            with pytest.raises(MCPError, match="^stop$"):
+                await client.call_tool("one", {})
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@hosts
+def test_a_disabled_tool_is_not_listed_on_a_host(make):
+    """A host lists the tools that are enabled for its client."""
+
+    async def main():
+        settings = ToolSettings(is_enabled=lambda context: context.deps == "admin")
+        hidden = FunctionTool(lambda: 1, name="hidden", description="d", settings=settings)
+        host = mcp.server([tools["add"], hidden], onto=make(), context=lambda request: Context())
+        async with connected(host, "legacy") as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == {"add", "own"}
 
 
 @pytest.mark.parametrize("make", [low_level, high_level])

@@ -5,6 +5,7 @@ import base64
 import math
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from threading import current_thread, main_thread
 from typing import Any
 
@@ -316,6 +317,36 @@ def test_nobody_to_ask(during, way):
     assert path not in noted
 
 
+def test_nobody_to_ask_in_the_middle_of_a_call(caplog):
+    """Where answers are single bodies, no question reaches a client during a call, and the error is the same."""
+    start = {"protocolVersion": OLDER, "capabilities": {"elicitation": {}}}
+    start["clientInfo"] = {"name": "test", "version": "1"}
+    ran: list[str] = []
+    app = mcp.server([guarded(ran)]).streamable_http_app(json_response=True)
+
+    async def main():
+        transport = httpx2.ASGITransport(app=app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client,
+        ):
+
+            async def ask(number, method, params, session=None):
+                body = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+                headers = {**ACCEPT, **({"mcp-session-id": session} if session else {})}
+                return await client.post("/mcp", json=body, headers=headers)
+
+            session = (await ask(1, "initialize", start)).headers["mcp-session-id"]
+            call = {"name": "delete", "arguments": {"path": "a"}}
+            return (await ask(2, "tools/call", call, session)).json()["result"]
+
+    answer = asyncio.run(main())
+
+    assert answer["content"][0]["text"] == "The call of delete needs a person's approval first."
+    assert ran == []
+    assert "failed" not in caplog.text
+
+
 def deleting(path):
     """Let a client delete something, and return the answer and what was noted."""
 
@@ -420,25 +451,36 @@ def test_a_forged_state_is_refused(change):
     assert ran == []
 
 
-def test_the_state_of_another_server_is_refused():
-    """A state that another server sealed is refused, unless the two share a key."""
+def test_the_state_of_another_server():
+    """A state that another server sealed is refused, unless the two share a key. It counts once for both."""
     ran: list[str] = []
-    key = b"k" * 32
-    states: list[str] = []
+    outcomes: list[Any] = []
 
-    def steal(state):
-        states.append(state)
-        return state
+    async def unused(context, params):
+        raise AssertionError("the rounds are driven by hand")
 
-    rounds(mcp.server([guarded(ran)], keys=[key]), DELETE_A, change=steal)
-    ran.clear()
-    strangers, friends = (
-        rounds(mcp.server([guarded(ran)], **options), DELETE_A, change=lambda state: states[0])
-        for options in ({}, {"keys": [key]})
-    )
+    async def main():
+        keys = {"keys": [b"k" * 32]}
+        servers = [mcp.server([guarded(ran)], **options) for options in (keys, {}, keys)]
+        options = {"mode": LATEST, "elicitation_callback": unused}
+        async with AsyncExitStack() as stack:
+            own, *others = [
+                (await stack.enter_async_context(Client(server, **options))).session
+                for server in servers
+            ]
+            asked = await own.call_tool(*DELETE_A, allow_input_required=True)
+            yes = types.ElicitResult(action="accept", content={})
+            answers = dict.fromkeys(asked.input_requests, yes)
+            given = {"input_responses": answers, "request_state": asked.request_state}
+            for session in (*others, own):
+                try:
+                    outcomes.append(texts(await session.call_tool(*DELETE_A, **given)))
+                except MCPError as error:
+                    outcomes.append(error.code)
 
-    assert isinstance(strangers[0], MCPError)
-    assert texts(friends[0]) == ["deleted"]
+    asyncio.run(main())
+
+    assert outcomes == [types.INVALID_PARAMS, ["deleted"], types.INVALID_PARAMS]
     assert ran == ["a"]
 
 
@@ -470,6 +512,40 @@ def test_a_changed_list_is_announced(mode):
 
     changed = served(server, work, mode=mode, message_handler=handle, cache=None)
     assert changed == (["add"], ["city"])
+
+
+def test_a_client_that_is_initialized_again_and_again_is_told_once():
+    """However often a client over HTTP says that it is initialized, its session has one task that tells it."""
+    start = {"protocolVersion": OLDER, "capabilities": {}}
+    start["clientInfo"] = {"name": "test", "version": "1"}
+    server = mcp.server(tools["add"])
+    app = mcp.http_app(server)
+
+    async def main():
+        transport = httpx2.ASGITransport(app=app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client,
+        ):
+
+            async def post(headers, **message):
+                sent = {"jsonrpc": "2.0", **message}
+                return await client.post("/mcp", json=sent, headers={**ACCEPT, **headers})
+
+            answer = await post({}, id=1, method="initialize", params=start)
+            session = {"mcp-session-id": answer.headers["mcp-session-id"]}
+            for number in range(2):
+                for _ in range(10):
+                    await post(session, method="notifications/initialized")
+                await post(session, id=2 + number, method="ping")
+                yield len(asyncio.all_tasks())
+
+    async def counts():
+        return [count async for count in main()]
+
+    first, second = asyncio.run(counts())
+
+    assert first == second
 
 
 class Growing(Toolset):

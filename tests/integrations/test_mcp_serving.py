@@ -101,7 +101,7 @@ def test_a_local_server_needs_none(host):
     mcp.http_app(mcp.server(tools), host=host)
 
 
-@pytest.mark.parametrize("token", ["", " ", "two words", "naïve", "line\n"])
+@pytest.mark.parametrize("token", ["", " ", "two words", "naïve", "line\n", 5])
 def test_what_is_no_token(token):
     """A token that a header cannot carry is refused, and so is one for a transport without headers."""
     with pytest.raises(ValueError, match="printable ASCII"):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functool.integrations import mcp_sizes
-from functool.integrations.mcp_sizes import Values, has_long_list
+from functool.integrations.mcp_sizes import SHORT, Values, has_long_list
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(alphabet='a",:[{\\\n\r')
 VALUES = st.recursive(
@@ -45,6 +45,22 @@ def test_the_same_number_in_any_parts(value, cuts, events, indent):
         assert counted.fit("\n")
         limit(patch, whole - 1)
         assert not counted.fit("0")
+
+
+@pytest.mark.parametrize("around", ["[{},1]", "[1,{}]", "[1\n{}\n]", '{{"n":{}}}'])
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_a_long_number_counts_as_many_values(monkeypatch, around, size):
+    """Ten times the digits count a hundred times, in whatever parts they come, and short numbers once."""
+    limit(monkeypatch, 100)
+
+    def fits(digits):
+        text = around.format("9" * digits) + "\n"
+        counted = Values()
+        return all([counted.fit(text[at : at + size]) for at in range(0, len(text), size)])
+
+    assert fits(SHORT)
+    assert fits(SHORT * 9)
+    assert not fits(SHORT * 11)
 
 
 @pytest.mark.parametrize("line", ["\n", "\r\n", "\r"])

@@ -171,6 +171,18 @@ def test_only_known_keywords_pass():
     assert form["properties"]["media"]["format"] == "textarea"
 
 
+def test_the_required_names_are_not_searched_for_each_property():
+    """A stranger's thousands of properties and required names cost a look at each, and not at each pair."""
+
+    class Names(list):
+        def __contains__(self, name):
+            raise AssertionError("a search of the whole list")
+
+    schema = {"type": "object", "properties": {"a": {}, "b": {}}, "required": Names("ab")}
+
+    assert form_schema(schema)["required"] == ["a", "b"]
+
+
 def test_schemas_without_end():
     """References that go in circles, deep and wide schemas end in a form of bounded size."""
     inward = {
