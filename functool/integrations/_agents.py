@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from pydantic import ValidationError
@@ -35,6 +36,11 @@ MOST_ASKED = 100
 """How often an approver is asked about one call of an agent before the call is refused."""
 
 _ASKED = "functool.agents.asked"
+_UNASKED = "functool.agents.unasked"
+"""The key in `context.state` of the calls that passed without a person and have not run yet.
+
+They are a dict: their names and ids, and the ids of the grants that cover them.
+"""
 _NO_JSON = "The arguments of this call cannot be written as JSON, so nobody was asked."
 _TOO_OFTEN = "An approver was asked about this call too often, so it did not run."
 
@@ -213,6 +219,37 @@ async def _asks(
             if needed and not granted(call, view):
                 return True
     return False
+
+
+async def passes_unasked(
+    tool: Tool, arguments: Mapping[str, Any] | str, call_id: str, context: Context[Any]
+) -> bool:
+    """Whether a call may run without a person. Remember it until `passed_unasked`.
+
+    A framework asks this about all calls of a turn before the first of them runs. So a grant lets
+    no more calls pass than it has uses. When in doubt the answer is no.
+    """
+    unasked: dict[tuple[str, str], list[str]] = context.state.setdefault(_UNASKED, {})
+    key = tool.name, call_id
+    used = unasked[key] = []
+
+    def granted(call: ToolCall, view: Context[Any]) -> bool:
+        # A grant may be used up when its call runs. So the calls that have passed count as uses.
+        taken = Counter(chain.from_iterable(unasked.values()))
+        left = [grant.id for grant in covering(call, view) if grant.uses > taken[grant.id]]
+        used.extend(left[:1])
+        return bool(left)
+
+    passes = not await asker(tool, granted=granted)(arguments, call_id, context)
+    if not passes:
+        unasked.pop(key, None)
+    return passes
+
+
+def passed_unasked(call: ToolCall, context: Context[Any]) -> bool:
+    """Whether a call, which runs now, has passed without a person. Forget it."""
+    unasked = context.state.get(_UNASKED, {})
+    return unasked.pop((call.name, call.id), None) is not None
 
 
 async def decide(call: ToolCall, context: Context[Any]) -> Decision:

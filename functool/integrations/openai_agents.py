@@ -37,10 +37,11 @@ from functool.integrations._agents import (
     USAGE,
     answer_to,
     as_it_was,
-    asker,
     decide,
     key_of,
     missing,
+    passed_unasked,
+    passes_unasked,
     put_aside,
     relayed,
     taken_up,
@@ -95,13 +96,13 @@ def export(tool: Tool) -> FunctionTool:
         TypeError: `tool` is not a tool.
     """
     schema = one_tool(tool).schema
-    asks = asker(tool) if tool.requires_approval else None
 
     async def invoke(run: ToolContext[Any], arguments: str) -> Any:
         context = _context_of(run)
         call = ToolCall(name=tool.name, arguments=arguments, id=run.tool_call_id)
         # In a `tool_namespace` the framework keeps the answer under the qualified name.
         name = run.qualified_tool_name
+        passed_unasked(call, context)
         if tool.requires_approval and run.is_tool_approved(name, run.tool_call_id):
             context = relayed(tool, call, context)
         try:
@@ -114,10 +115,8 @@ def export(tool: Tool) -> FunctionTool:
         run: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str
     ) -> bool:
         context = _context_of(run)
-        return (
-            asks is not None
-            and context.approver is None
-            and await asks(arguments, call_id, context)
+        return context.approver is None and not await passes_unasked(
+            tool, arguments, call_id, context
         )
 
     def is_enabled(run: RunContextWrapper[Any], agent: Any) -> bool:

@@ -45,6 +45,7 @@ from functool import (
     Tripwire,
     WrapperTool,
 )
+from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.integrations import openai_agents
 from tests.integrations import odd_tools
@@ -170,6 +171,27 @@ def test_always_approve_holds_for_later_calls() -> None:
 
     assert run(agent, state).final_output == "done"
     assert paid == [1, 2]
+
+
+def test_a_grant_covers_no_more_calls_of_a_turn_than_it_has_uses() -> None:
+    """Of three calls that a grant of one use covers, one runs unasked, and a person is asked about the others."""
+    odd_tools.ran.clear()
+    delete = odd_tools.delete
+    given = {"path": "/tmp"}
+    turn = [(id, "delete", given) for id in ("a", "b", "c")]
+    agent = agent_with([openai_agents.export(delete)], turn, [("d", "delete", given)], "done")
+    context = Context()
+    context.grant(Grant.of(delete, given))
+    paused = run(agent, context=context)
+    assert [item.call_id for item in paused.interruptions] == ["b", "c"]
+    later = run(agent, approved(paused))
+    assert [item.call_id for item in later.interruptions] == ["c"]
+    context.grant(Grant.of(delete, given))
+    state = later.to_state()
+    state.reject(later.interruptions[0], rejection_message="no")
+    # The calls that have run are no longer counted: the new grant covers the next one.
+    assert run(agent, state).final_output == "done" and context.grants() == []
+    assert len(odd_tools.ran) == 3
 
 
 def test_an_approval_counts_for_a_tool_in_a_namespace() -> None:
