@@ -16,9 +16,9 @@ order they are ready:
     {"id": 2, "ok": {"text": "Hello, Bo!", "length": 3}}
     {"id": 3, "error": "Division by zero"}
 
-A bad request is an error under its own id, and under `null` if it has none. Write the id first: then
-a line that cannot be read, for example because it is nested too deeply, is answered under it as
-well. A shell can play Elixir's part:
+A bad request is an error under its own id, and under `null` if it has none. Write the id first:
+then a line that cannot be read, for example because it is nested too deeply, is answered under it
+as well. A shell can play Elixir's part:
 
     echo '{"id": 1, "op": "run", "name": "greet", "input": {"name": "Bo"}}' |
         python examples/normandy_port.py
@@ -166,7 +166,7 @@ def has_left(wire: TextIO) -> bool:
 
 def moved(descriptor: int, mode: str) -> TextIO:
     """Return a standard stream at another place, where no program that a tool starts finds it."""
-    return open(os.dup(descriptor), mode, encoding="utf-8", errors="replace")
+    return os.fdopen(os.dup(descriptor), mode, encoding="utf-8", errors="replace")
 
 
 def main() -> None:
