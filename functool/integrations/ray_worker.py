@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -13,6 +14,7 @@ from functool import Content, Context, TextContent, ToolCall, ToolResult, Toolse
 from functool.call import DATA, changed, failure_of
 from functool.executors import inline
 from functool.integrations.far_approval import with_approval
+from functool.integrations.values import json_items
 from functool.layers.passing import passing
 
 GATHER_SECONDS = 0.01
@@ -144,7 +146,8 @@ def _unprepared(error: Exception) -> str:
 def _pickled(result: ToolResult | Tripwire) -> bytes:
     """Return a result as bytes.
 
-    A value that cannot be pickled is replaced by the text that a model reads.
+    A value that cannot be pickled is replaced by the text that a model reads, and the details of a
+    failure by JSON data.
     """
     try:
         packed = pickle.dumps(_parts(result) or result)
@@ -154,7 +157,10 @@ def _pickled(result: ToolResult | Tripwire) -> bytes:
         assert isinstance(result, ToolResult)
         kept = {key: result.metadata[key] for key in _KEPT if key in result.metadata}
         metadata = {**kept, "ray": {"value_is_text": True}}
-        return pickle.dumps(changed(result, value=result.text, metadata=metadata))
+        error = result.error
+        if error is not None and error.details is not None:
+            error = replace(error, details=json_items(error.details))
+        return pickle.dumps(changed(result, value=result.text, metadata=metadata, error=error))
     return packed
 
 
