@@ -16,6 +16,7 @@ from functool.executors import inline
 from functool.integrations.far_approval import with_approval
 from functool.integrations.values import json_items
 from functool.layers.passing import passing
+from functool.layers.some_tools import each
 
 GATHER_SECONDS = 0.01
 """How long results wait for others of their chunk, so that they are sent together."""
@@ -128,12 +129,24 @@ class Worker:
         return made
 
     async def _prepare(self) -> Prepared:
-        tools = pickle.loads(self._packed)
+        tools = each(pickle.loads(self._packed), lambda tool: tool.around(_stay))
         if self._deps is None:
             return tools, None
         module, _, name = self._deps.partition(":")
         made: Any = reduce(getattr, name.split("."), importlib.import_module(module))
         return tools, await inline(made)
+
+
+async def _stay(call: ToolCall, context: Context[Any], proceed: Any) -> ToolResult:
+    """Turn a body's exit into a failure. It would end the event loop, but not the process.
+
+    Then all calls of this worker would wait for ever.
+    """
+    try:
+        result: ToolResult = await proceed()
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"The tool tried to end its worker: {type(error).__name__}.") from error
+    return result
 
 
 def _unprepared(error: Exception) -> str:

@@ -66,6 +66,16 @@ async def unpicklable() -> object:
 
 
 @FunctionTool
+async def leave() -> None:
+    raise SystemExit(3)
+
+
+@FunctionTool(timeout=60)
+async def leave_in_time() -> None:
+    raise SystemExit(3)
+
+
+@FunctionTool
 async def fail_with_a_lock() -> None:
     raise ToolError("busy", details={"lock": threading.Lock(), "tries": 2})
 

@@ -149,6 +149,15 @@ def test_a_value_that_cannot_travel_goes_as_text(tools):
     assert result.metadata["ray"] == {"value_is_text": True}
 
 
+@pytest.mark.parametrize("name", ["leave", "leave_in_time"])
+def test_a_body_that_exits_fails_and_its_worker_stays(tools, name):
+    """The call is answered, and so are the calls beside it and after it."""
+    failed, other = tools.call_all_sync([call(name), call("add", "2", a=1)])
+
+    assert failed.text == "RuntimeError: The tool tried to end its worker: SystemExit."
+    assert (other.value, tools.call_sync(call("add", a=2)).value) == (3, 4)
+
+
 def test_details_that_cannot_travel_go_as_json(tools):
     """The failure keeps what JSON can say of its details, and the calls beside it have their own answers."""
     failed, other = tools.call_all_sync([call("fail_with_a_lock"), call("add", "2", a=1)])
