@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from functool import (
-    AudioContent,
     Content,
     Context,
     FileContent,
@@ -31,7 +30,7 @@ from functool import (
     Tripwire,
 )
 from functool.call import to_json
-from functool.content import data_url
+from functool.dialects import openai
 from functool.guardrails import require_approval
 from functool.integrations._agents import (
     USAGE,
@@ -46,7 +45,7 @@ from functool.integrations._agents import (
     relayed,
     taken_up,
 )
-from functool.integrations.values import json_or_text, opened, text_of, texts_only
+from functool.integrations.values import json_or_text, opened
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 
 try:
@@ -355,24 +354,14 @@ async def _maybe(value: Any) -> Any:
 
 
 def _output(result: ToolResult) -> Any:
-    if texts_only(result.output):
-        return result.text
-    parts = [_part(part) for part in result.output]
-    return [ToolOutputText(text=result.error.message), *parts] if result.error else parts
+    # The dialect knows what the Responses API takes: anything else would end the run.
+    sent = openai.result(result)["output"]
+    return sent if isinstance(sent, str) else [_part(**part) for part in sent]
 
 
-def _part(part: Content) -> Any:
-    match part:
-        case TextContent(text=text):
-            return ToolOutputText(text=text)
-        case ImageContent():
-            return ToolOutputImage(image_url=data_url(part))
-        case FileContent(data=None, uri=uri):
-            return ToolOutputFileContent(file_url=uri, filename=part.name)
-        case FileContent():
-            return ToolOutputFileContent(file_data=data_url(part), filename=part.name)
-        case AudioContent():  # The Responses API accepts no sound from a tool.
-            return ToolOutputText(text=text_of(part))
+def _part(type: str, **fields: Any) -> Any:
+    kinds: dict[str, Any] = {"input_image": ToolOutputImage, "input_file": ToolOutputFileContent}
+    return kinds.get(type, ToolOutputText)(**fields)
 
 
 def _result(value: Any) -> ToolResult:

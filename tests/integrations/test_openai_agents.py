@@ -258,21 +258,29 @@ def test_a_condition_that_cannot_be_told_asks() -> None:
     [
         (
             ImageContent(uri="https://x/y.png"),
-            {"type": "input_image", "image_url": "https://x/y.png"},
+            {"type": "input_image", "image_url": "https://x/y.png", "detail": "auto"},
+        ),
+        (
+            ImageContent(data=b"<svg/>", media_type="image/svg+xml"),
+            "[image/svg+xml: 6 bytes]",
         ),
         (
             FileContent(uri="https://x/y.pdf", name="y"),
-            {"type": "input_file", "file_url": "https://x/y.pdf", "filename": "y"},
+            {"type": "input_file", "file_url": "https://x/y.pdf"},
         ),
         (
             FileContent(data=b"a", media_type="text/plain"),
-            {"type": "input_file", "file_data": "data:text/plain;base64,YQ=="},
+            {
+                "type": "input_file",
+                "file_data": "data:text/plain;base64,YQ==",
+                "filename": "file.txt",
+            },
         ),
-        (AudioContent(data=b"ab"), {"type": "input_text", "text": "[audio/wav: 2 bytes]"}),
+        (AudioContent(data=b"ab"), "[audio/wav: 2 bytes]"),
     ],
 )
-def test_content_on_the_wire(content: Any, sent: dict[str, Any]) -> None:
-    """Images and files go as the Responses API takes them; a sound, which it takes from no tool, is named."""
+def test_content_on_the_wire(content: Any, sent: Any) -> None:
+    """Images and files go as the Responses API takes them. What it does not take, a sound or an SVG, is named."""
 
     @FunctionTool
     async def give() -> Any:
@@ -282,7 +290,8 @@ def test_content_on_the_wire(content: Any, sent: dict[str, Any]) -> None:
     agent = agent_with([openai_agents.export(give)], [("c1", "give", "{}")], "done")
     run(agent)
 
-    assert outputs(agent) == [[{"type": "input_text", "text": "here"}, sent]]
+    here = {"type": "input_text", "text": "here"}
+    assert outputs(agent) == [f"here\n{sent}" if isinstance(sent, str) else [here, sent]]
 
 
 # --- adopt
