@@ -31,7 +31,7 @@ from functool.integrations._agents import (
     passes_unasked,
     relayed,
 )
-from functool.integrations.values import media, opened, text_of
+from functool.integrations.values import media, opened, shown, text_of
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 
@@ -301,9 +301,7 @@ def _sent(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any] | str:
 
 
 def _contents(result: ToolResult) -> list[Any]:
-    parts = [] if result.error is None else [af.Content.from_text(result.error.message)]
-    parts += [_content(part) for part in result.output]
-    return parts or [af.Content.from_text("")]
+    return [_content(part) for part in shown(result)] or [af.Content.from_text(result.text)]
 
 
 def _content(part: Content) -> Any:

@@ -47,7 +47,7 @@ from functool.integrations._agents import (
     relayed,
     request_of,
 )
-from functool.integrations.values import json_or_text, media, output_schema, texts_only
+from functool.integrations.values import json_or_text, media, output_schema, shown, texts_only
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 from functool.schema.json_schema import walk
@@ -312,11 +312,8 @@ def _output(result: ToolResult) -> Any:
         raise (ModelRetry if result.error.type == ArgumentError.__name__ else ToolFailed)(
             result.text
         )
-    parts = result.output
-    if len(parts) == 1 and isinstance(parts[0], TextContent):
-        content: Any = parts[0].text
-    else:
-        content = result.text if texts_only(parts) else [_native(part) for part in parts]
+    parts = shown(result)
+    content = result.text if texts_only(parts) else [_native(part) for part in parts]
     return ToolReturn(content, metadata=dict(result.metadata)) if result.metadata else content
 
 

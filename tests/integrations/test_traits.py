@@ -644,6 +644,25 @@ def test_a_failure_with_content_keeps_both(bridge: Any) -> None:
     assert ("[image/png: " in read.text) is (bridge is PYDANTIC)
 
 
+@pytest.mark.parametrize("failed", [False, True])
+def test_an_image_that_no_provider_takes_is_named(bridge: Any, failed: bool) -> None:
+    """An SVG and an empty image are text: as images they would end the run. A blank text is left out."""
+    svg = ImageContent(data=b"<svg/>", media_type="image/svg+xml")
+    parts = [TextContent(text=" "), svg, ImageContent(data=b""), ImageContent(data=PNG)]
+
+    def draw() -> ToolResult:
+        return ToolResult.failed("no", output=parts) if failed else ToolResult(output=parts)
+
+    outcome = play(bridge, [FunctionTool(draw)], [("c1", "draw", {})], "done")
+    read = outcome.of("c1")
+
+    if failed and bridge is PYDANTIC:
+        return  # There a failure is a text.
+    assert read.images == [PNG]
+    named = ["[image/svg+xml: 6 bytes]", "[image/png: 0 bytes]"]
+    assert read.text.split("\n") == (["no", *named] if failed else named)
+
+
 def test_sounds_and_files_do_not_end_the_run(bridge: Any) -> None:
     """Content that a framework has no place for is named in the text, and the run goes on."""
 
