@@ -321,6 +321,14 @@ def taken_up(context: Context[Any], key: str) -> Any:
     return paused
 
 
+def went_on() -> ToolError:
+    """Return the error for a paused call whose conversation another call has used since."""
+    return ToolError(
+        "The agent's conversation has gone on since this call stopped to ask a person, so it cannot"
+        " go on there, and what it asked for did not run. Call the agent anew."
+    )
+
+
 def argument_error(invalid: ValidationError) -> ArgumentError:
     """Return a framework's validation error as an `ArgumentError` without the values sent."""
     errors = invalid.errors(include_url=False, include_context=False, include_input=False)

@@ -69,6 +69,31 @@ def test_pending_approvals_bubble_up_and_resume(bridge: Any, listened: bool) -> 
     assert context.state == {}
 
 
+def ask_as(tool: AgentTool, context: Context, id: str) -> Any:
+    call = ToolCall(name=tool.name, arguments={"input": id}, id=id)
+    return asyncio.run(tool.invoke(call, context))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_another_call_uses_the_thread_while_one_waits(bridge: Any, waits: bool) -> None:
+    """The first call goes on where it stopped, or says that the other one took its place: no answer belongs to another call."""
+    other: Turn = [("i2", "pay", {"amount": 2})] if waits else "second"
+    tool, paid = expert(bridge, [("i1", "pay", {"amount": 1})], other, "then", "at last")
+    context = Context()
+    first, second = ask_as(tool, context, "o1"), ask_as(tool, context, "o2")
+    assert (second.text == "second") is not waits
+    context.approve(first.metadata["approval"])
+    again = ask_as(tool, context, "o1")
+
+    if bridge.name == "langchain" or (bridge.name == "agent-framework" and waits):
+        assert again.text.startswith("The agent's conversation has gone on") and paid == []
+    else:
+        assert (again.text, paid) == ("then", [1])
+    if waits:
+        context.approve(second.metadata["approval"])
+        assert ask_as(tool, context, "o2").success and paid[-1] == 2
+
+
 def test_a_denial_runs_nothing(bridge: Any) -> None:
     """After a refusal the sub-agent goes on without the call, and its model reads the reason where the framework has a place for it."""
     tool, paid = expert(bridge, [("i1", "pay", {"amount": 1})], "well")
