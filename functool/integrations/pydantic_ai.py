@@ -81,6 +81,7 @@ __all__ = ["ToolProgressEvent", "adopt", "export", "export_all", "runner"]
 
 # Without this check, arguments that are not an object cause a TypeError, which ends the run.
 _ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+_MEDIA = (BinaryContent, ImageUrl, AudioUrl, DocumentUrl)
 _ANNOTATIONS = ("title", "description", "default")
 
 
@@ -331,12 +332,17 @@ def _result(value: Any) -> ToolResult:
     if isinstance(value, ToolReturn):
         metadata = {"tool_return": value.metadata} if value.metadata is not None else {}
         extra = [value.content] if isinstance(value.content, str) else list(value.content or ())
-        value = [value.return_value, *extra] if extra else value.return_value
-    parts = value if isinstance(value, list) else [value]
-    kinds = (BinaryContent, ImageUrl, AudioUrl, DocumentUrl)
-    if not any(isinstance(part, kinds) for part in parts):
+        value = [*_parts(value.return_value), *extra] if extra else value.return_value
+    parts = _parts(value)
+    if not any(isinstance(part, _MEDIA) for part in parts):
         return ToolResult.of(value, metadata=metadata)
     return ToolResult(output=[_content(part) for part in parts], value=value, metadata=metadata)
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return the parts of a list that holds media. Any other value is one part."""
+    is_mixed = isinstance(value, list) and any(isinstance(part, _MEDIA) for part in value)
+    return value if is_mixed else [value]
 
 
 def _content(part: Any) -> Content:

@@ -786,6 +786,25 @@ def test_native_time_limit_and_args_validator_come_along() -> None:
     assert call(checked, {"a": 2}).text == "a and b must differ"
 
 
+def test_images_in_a_tool_return_with_content() -> None:
+    """The images of its value are content, as those beside it are."""
+    image = BinaryContent(b"ab", media_type="image/png")
+
+    def give() -> ToolReturn:
+        """Give."""
+        return ToolReturn([image, "one"], content=["more", image])
+
+    def count() -> ToolReturn:
+        """Count."""
+        return ToolReturn([1, 2], content=["more", image])
+
+    shown = ImageContent(data=b"ab")
+    assert call(adopted(give)).output == [
+        shown, TextContent(text="one"), TextContent(text="more"), shown,
+    ]  # fmt: skip
+    assert call(adopted(count)).output[0] == TextContent(text="[1,2]")
+
+
 def test_tool_return_of_a_native_tool() -> None:
     """A `ToolReturn` gives its value, its content and its metadata."""
 
