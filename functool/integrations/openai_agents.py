@@ -66,6 +66,7 @@ try:
     from agents.exceptions import ToolTimeoutError as TimedOut
     from agents.run_context import RunContextWrapper
     from agents.tool import (
+        ValidToolOutputPydanticModelsTypeAdapter,
         get_function_tool_origin,
         invoke_function_tool,
         resolve_function_tool_failure_error_function,
@@ -73,6 +74,7 @@ try:
     )
     from agents.tool_context import ToolContext
     from openai.types.responses import ResponseFunctionToolCall
+    from pydantic import ValidationError
 except ImportError as _error:
     raise missing("openai-agents", "openai-agents") from _error
 
@@ -365,12 +367,21 @@ def _part(type: str, **fields: Any) -> Any:
 
 
 def _result(value: Any) -> ToolResult:
-    parts = value if isinstance(value, list) else [value]
+    parts = [_typed(part) for part in (value if isinstance(value, list | tuple) else [value])]
     if not any(
         isinstance(part, ToolOutputText | ToolOutputImage | ToolOutputFileContent) for part in parts
     ):
         return ToolResult.of(value)
     return ToolResult(output=[_content(part) for part in parts], value=value)
+
+
+def _typed(part: Any) -> Any:
+    """Return a dict that the framework reads as content, such as `{"type": "image"}`, as content."""
+    try:
+        is_named = isinstance(part, dict) and "type" in part
+        return ValidToolOutputPydanticModelsTypeAdapter.validate_python(part) if is_named else part
+    except ValidationError:
+        return part
 
 
 def _content(part: Any) -> Content:

@@ -496,12 +496,16 @@ def test_native_content() -> None:
             ToolOutputText(text="a"),
             ToolOutputImage(image_url="data:image/jpeg;base64,AAEC"),
             ToolOutputFileContent(file_url="https://x/y.pdf", filename="y"),
+            {"type": "image", "image_url": "https://x/z.png"},  # The framework reads it as one.
+            {"type": "unknown"},
         ]
 
     assert call(openai_agents.adopt(give)).output == [
         TextContent(text="a"),
         ImageContent(data=b"\0\1\2", media_type="image/jpeg"),
         FileContent(uri="https://x/y.pdf", name="y"),
+        ImageContent(uri="https://x/z.png"),
+        TextContent(text='{"type":"unknown"}'),
     ]
 
 
