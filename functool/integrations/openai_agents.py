@@ -376,7 +376,7 @@ def _result(value: Any) -> ToolResult:
 
 
 def _typed(part: Any) -> Any:
-    """Return a dict that the framework reads as content, such as `{"type": "image"}`, as content."""
+    """Return a dict as content if the framework reads it so, such as `{"type": "image", ...}`."""
     try:
         is_named = isinstance(part, dict) and "type" in part
         return ValidToolOutputPydanticModelsTypeAdapter.validate_python(part) if is_named else part
