@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -33,28 +32,19 @@ from functool.call import to_json
 from functool.dialects import openai
 from functool.guardrails import require_approval
 from functool.integrations._agents import (
-    USAGE,
     answer_to,
-    as_it_was,
-    decide,
-    key_of,
     missing,
     passed_unasked,
     passes_unasked,
-    put_aside,
     relayed,
-    taken_up,
 )
 from functool.integrations.values import json_or_text, opened
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 
 try:
     from agents import (
-        Agent,
         AgentsException,
         FunctionTool,
-        Runner,
-        RunState,
         ToolInputGuardrailData,
         ToolOriginType,
         ToolOutputFileContent,
@@ -75,8 +65,12 @@ try:
     from agents.tool_context import ToolContext
     from openai.types.responses import ResponseFunctionToolCall
     from pydantic import ValidationError
+
+    from functool.integrations.openai_agents_runner import runner
 except ImportError as _error:
     raise missing("openai-agents", "openai-agents") from _error
+
+__all__ = ["RunStopped", "adopt", "export", "export_all", "runner"]
 
 _contexts: dict[int, Context[Any]] = {}
 
@@ -150,67 +144,6 @@ def adopt(native: FunctionTool) -> Tool:
     """
     one_native(native, FunctionTool, "agents.function_tool makes one")
     return _Adopted(native)
-
-
-async def runner(agent: Agent[Any], text: str, context: Context[Any], **options: Any) -> ToolResult:
-    """Run an agent of openai-agents. Pass this as the runner of an `AgentTool`.
-
-    `context.deps` is the run's context object, `context.thread` is its session, and `options` go to
-    `Runner.run`. If the context has listeners, the run's stream events are sent as `tool:progress`.
-    If a tool of the agent waits for approval, this call waits as well. The same call, made again,
-    goes on where the agent stopped.
-
-    Raises:
-        ApprovalRequired: A person has to approve a call that the agent made.
-    """
-    key = key_of(__name__, context, text)
-    start, decided_ids = taken_up(context, key) or (text, set())
-    while True:
-        if isinstance(start, RunState):
-            try:
-                await _settle(start, decided_ids, context)
-            except BaseException:  # Nothing has run: the same call may go on here later.
-                put_aside(context, key, (start, decided_ids))
-                raise
-        run = await _run(agent, start, context, options)
-        if not run.interruptions:
-            break
-        start = run.to_state()
-    used = run.context_wrapper.usage
-    return ToolResult.of(
-        run.final_output,
-        metadata={"usage": {name: getattr(used, name) for name in USAGE}, "run": run},
-    )
-
-
-async def _run(
-    agent: Agent[Any], start: Any, context: Context[Any], options: dict[str, Any]
-) -> Any:
-    given = {"context": context.deps, "session": context.thread, **options}
-    if isinstance(start, RunState):
-        del given["context"]  # A state brings the context it was made with.
-    if not context.listened:
-        return await Runner.run(agent, start, **given)
-    run = Runner.run_streamed(agent, start, **given)
-    async for event in run.stream_events():
-        context.emit("tool:progress", value=event)
-    return run
-
-
-async def _settle(state: RunState[Any], decided_ids: set[str], context: Context[Any]) -> None:
-    """Approve or reject the calls that wait, by the decisions of this context."""
-    for item in state.get_interruptions():
-        if item.call_id in decided_ids:
-            continue
-        call = ToolCall(
-            name=item.name or "", arguments=_object(item.arguments), id=item.call_id or ""
-        )
-        answer = as_it_was(await decide(call, context))
-        if answer is True:
-            state.approve(item)
-        else:
-            state.reject(item, rejection_message=str(answer))
-        decided_ids.add(call.id)
 
 
 class _Adopted(Tool):
@@ -340,15 +273,6 @@ def _native_context(call: ToolCall, context: Context[Any]) -> ToolContext[Any]:
 def _text(call: ToolCall) -> str:
     arguments = call.arguments
     return arguments if isinstance(arguments, str) else to_json(dict(arguments))
-
-
-def _object(arguments: str | None) -> dict[str, Any]:
-    """Return the unvalidated arguments as an object that a person can be shown."""
-    try:
-        shown = json.loads(arguments or "{}")
-    except ValueError:
-        shown = arguments
-    return shown if isinstance(shown, dict) else {"arguments": shown}
 
 
 async def _maybe(value: Any) -> Any:
