@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -73,16 +73,36 @@ def relayed(
     known = [_agreed(tool, call, *agreement) for agreement in agreements or [(None, None)]]
     others: Callable[[ApprovalRequest], Any] | None = context.approver
 
-    def answer(request: ApprovalRequest) -> Any:
+    def decided(request: ApprovalRequest) -> Decision | None:
         decisions = (agreed(request) for agreed in reversed(known))
-        decision = next((one for one in decisions if one is not None), None)
+        return next((one for one in decisions if one is not None), None)
+
+    def answer(request: ApprovalRequest) -> Any:
+        decision = decided(request)
         if decision is not None:
             return decision
         if others is not None:
             return others(request)
         raise ApprovalRequired.of(request)
 
-    return context.view(approver=answer)
+    view = context.view(approver=answer)
+    for request in _requests_of(tool, call, agreements):
+        # A grant is asked before an approver, and would be used up for nothing.
+        if (decision := decided(request)) is not None:
+            view.share_decision(request.digest, decision)
+    return view.handing_over(at_once=False)
+
+
+def _requests_of(
+    tool: Tool, call: ToolCall, agreements: Sequence[Agreement]
+) -> Iterator[ApprovalRequest]:
+    """Yield the requests that the call was shown with, or will ask if no guardrail changes it."""
+    yield from (shown for shown, _ in agreements if shown is not None)
+    with suppress(ToolError, ValueError):  # The tool refuses such a call.
+        for one, made in reached(tool, call):
+            sent = one.bind(made.arguments).arguments
+            for schema in (level.schema for level in levels(one)):
+                yield ApprovalRequest.of(schema.name, definition_of(schema), sent, call.id)
 
 
 def _agreed(

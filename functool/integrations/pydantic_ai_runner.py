@@ -45,7 +45,8 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
     start = options.get("usage") or getattr(context.thread, "usage", RunUsage())
     spent = paused.spent if paused else _counts(start)
     while True:
-        prompt, history = text, _history(context.thread)
+        prompt: str | None = text
+        history = _history(context.thread)
         if paused is not None:
             try:
                 await _settle(paused.run.output, paused.results, context)

@@ -92,9 +92,10 @@ def shown(result: ToolResult) -> list[Content]:
 
 
 def _takeable(part: Content) -> Content:
-    sent = isinstance(part, ImageContent) and part.data is not None
-    taken = not sent or (part.data and part.media_type in PICTURES)
-    return part if taken else TextContent(text=text_of(part))
+    if not isinstance(part, ImageContent) or part.data is None:
+        return part
+    is_taken = part.data and part.media_type in PICTURES
+    return part if is_taken else TextContent(text=text_of(part))
 
 
 def texts_only(output: Iterable[Content]) -> bool:

@@ -142,6 +142,21 @@ def test_guardrails_that_ask_are_all_answered(bridge: Any) -> None:
     assert len(asked) == (3 if bridge in (PYDANTIC, LANGCHAIN) else 1)
 
 
+def test_an_approval_uses_up_no_grant(bridge: Any) -> None:
+    """A person who approves a call, and grants the next one, is not asked about the next one."""
+    if bridge is LANGCHAIN:
+        return  # It runs the call again to ask for the answer, so a grant comes first.
+    paid: list[int] = []
+    tool, context = paying(paid), Context()
+
+    def decide(name: str, arguments: Any) -> bool:
+        context.grant(Grant.of(tool, arguments))
+        return True
+
+    outcome = play(bridge, [tool], PAY, "done", deps=context, decide=decide)
+    assert (paid, len(outcome.paused), len(context.grants())) == ([7], 1, 1)
+
+
 def test_two_equal_calls_are_two_questions(bridge: Any) -> None:
     """The answer to one of two equal calls is not one to the other."""
     paid: list[int] = []
