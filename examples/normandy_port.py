@@ -16,8 +16,9 @@ order they are ready:
     {"id": 2, "ok": {"text": "Hello, Bo!", "length": 3}}
     {"id": 3, "error": "Division by zero"}
 
-A bad request is an error under its own id, and under `null` if it has none. A shell can play
-Elixir's part:
+A bad request is an error under its own id, and under `null` if it has none. Write the id first:
+then a line that cannot be read, for example because it is nested too deeply, is answered under it
+as well. A shell can play Elixir's part:
 
     echo '{"id": 1, "op": "run", "name": "greet", "input": {"name": "Bo"}}' |
         python examples/normandy_port.py
@@ -27,16 +28,21 @@ import asyncio
 import io
 import json
 import os
+import re
 import select
 import sys
 from typing import Any, Literal, TextIO
 
 from functool import FunctionTool, FunctoolError, ToolModel, ToolResult
+from functool.executors import in_thread
 from functool.integrations.normandy import Registry, execute
 from functool.tool_model import Err, Ok
 
 LOOK_SECONDS = 0.2
 """How often to look whether Elixir still reads, once it writes no more."""
+
+ID_AT_HEAD = re.compile(r'\s*{\s*"id"\s*:\s*(\d{1,18})\b')
+"""Finds the id of a line that `json` cannot read as a whole."""
 
 
 class Calculator(ToolModel):
@@ -84,7 +90,8 @@ def crash() -> str:
 
 async def answer(registry: Registry, line: str) -> dict[str, Any]:
     """Return the answer to one line."""
-    request_id = None
+    head = ID_AT_HEAD.match(line)
+    request_id = int(head[1]) if head else None
     try:
         request = json.loads(line)
         if not isinstance(request, dict):
@@ -121,13 +128,11 @@ async def serve(registry: Registry, lines: TextIO, wire: TextIO) -> None:
     tasks: set[asyncio.Task[None]] = set()
 
     async def one(line: str) -> None:
-        found = await answer(registry, line)
-        # `ToolResult.of` writes as JSON what plain JSON does not know, dates and sets for example.
-        wire.write(ToolResult.of(found).text + "\n")
+        wire.write(line_of(await answer(registry, line)) + "\n")
         wire.flush()
 
     async with asyncio.TaskGroup() as running:
-        while line := await asyncio.to_thread(lines.readline):
+        while line := await in_thread(lines.readline):
             task = running.create_task(one(line))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
@@ -136,6 +141,17 @@ async def serve(registry: Registry, lines: TextIO, wire: TextIO) -> None:
             if has_left(wire):
                 raise BrokenPipeError("Elixir has left in the middle of a call")
             await asyncio.wait(tasks, timeout=LOOK_SECONDS)
+
+
+def line_of(found: dict[str, Any]) -> str:
+    """Return an answer as JSON text. A value that JSON cannot say is sent as its text."""
+    # `ToolResult.of` writes as JSON what plain JSON does not know, dates and sets for example.
+    text = ToolResult.of(found).text
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return json.dumps(found | {"ok": ToolResult.of(found["ok"]).text})
+    return text
 
 
 def has_left(wire: TextIO) -> bool:
@@ -148,15 +164,22 @@ def has_left(wire: TextIO) -> bool:
     return bool(look.poll(0))
 
 
+def moved(descriptor: int, mode: str) -> TextIO:
+    """Return a standard stream at another place, where no program that a tool starts finds it."""
+    return os.fdopen(os.dup(descriptor), mode, encoding="utf-8", errors="replace")
+
+
 def main() -> None:
-    for stream in (sys.stdin, sys.stdout):
-        stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
-    wire, sys.stdout = sys.stdout, sys.stderr
     if sys.stdin.isatty():
         print(f"This is one end of a Port. Run: elixir examples/normandy_port.exs {sys.executable}")
         return
+    lines, wire = moved(0, "r"), moved(1, "w")
+    # A program that a tool starts reads and writes these two, and must not meet the wire there.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
     try:
-        asyncio.run(serve(Registry([Calculator, greet, wait, crash]), sys.stdin, wire))
+        asyncio.run(serve(Registry([Calculator, greet, wait, crash]), lines, wire))
     except* BrokenPipeError:
         # What was not read stays unsaid, and Python's exit has nothing left to write.
         os.dup2(os.open(os.devnull, os.O_WRONLY), wire.fileno())

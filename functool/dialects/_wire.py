@@ -14,6 +14,7 @@ from pydantic_core import from_json, to_json
 from functool import (
     Content,
     DefinitionError,
+    ImageContent,
     TextContent,
     Tool,
     ToolCall,
@@ -321,10 +322,18 @@ def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) ->
 
 
 def contents(result: ToolResult) -> list[Content]:
-    """Return what a model reads of a result. Blank texts are left out: providers refuse them."""
+    """Return what a model reads of a result.
+
+    Blank texts are left out, and an image without bytes is named: providers refuse both.
+    """
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
-    parts: list[Content] = [*failure, *result.output]
+    parts: list[Content] = [*failure, *map(_named_if_empty, result.output)]
     return [part for part in parts if not isinstance(part, TextContent) or part.text.strip()]
+
+
+def _named_if_empty(part: Content) -> Content:
+    is_empty = isinstance(part, ImageContent) and part.data == b""
+    return TextContent(text=text_of(part)) if is_empty else part
 
 
 def text_of(part: Content) -> str:

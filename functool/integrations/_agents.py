@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from pydantic import ValidationError
@@ -35,6 +36,11 @@ MOST_ASKED = 100
 """How often an approver is asked about one call of an agent before the call is refused."""
 
 _ASKED = "functool.agents.asked"
+_UNASKED = "functool.agents.unasked"
+"""The key in `context.state` of the calls that passed without a person and have not run yet.
+
+They are a dict: their names and ids, and the ids of the grants that cover them.
+"""
 _NO_JSON = "The arguments of this call cannot be written as JSON, so nobody was asked."
 _TOO_OFTEN = "An approver was asked about this call too often, so it did not run."
 
@@ -67,16 +73,36 @@ def relayed(
     known = [_agreed(tool, call, *agreement) for agreement in agreements or [(None, None)]]
     others: Callable[[ApprovalRequest], Any] | None = context.approver
 
-    def answer(request: ApprovalRequest) -> Any:
+    def decided(request: ApprovalRequest) -> Decision | None:
         decisions = (agreed(request) for agreed in reversed(known))
-        decision = next((one for one in decisions if one is not None), None)
+        return next((one for one in decisions if one is not None), None)
+
+    def answer(request: ApprovalRequest) -> Any:
+        decision = decided(request)
         if decision is not None:
             return decision
         if others is not None:
             return others(request)
         raise ApprovalRequired.of(request)
 
-    return context.view(approver=answer)
+    view = context.view(approver=answer)
+    for request in _requests_of(tool, call, agreements):
+        # A grant is asked before an approver, and would be used up for nothing.
+        if (decision := decided(request)) is not None:
+            view.share_decision(request.digest, decision)
+    return view.handing_over(at_once=False)
+
+
+def _requests_of(
+    tool: Tool, call: ToolCall, agreements: Sequence[Agreement]
+) -> Iterator[ApprovalRequest]:
+    """Yield the requests that the call was shown with, or will ask if no guardrail changes it."""
+    yield from (shown for shown, _ in agreements if shown is not None)
+    with suppress(ToolError, ValueError):  # The tool refuses such a call.
+        for one, made in reached(tool, call):
+            sent = one.bind(made.arguments).arguments
+            for schema in (level.schema for level in levels(one)):
+                yield ApprovalRequest.of(schema.name, definition_of(schema), sent, call.id)
 
 
 def _agreed(
@@ -215,6 +241,37 @@ async def _asks(
     return False
 
 
+async def passes_unasked(
+    tool: Tool, arguments: Mapping[str, Any] | str, call_id: str, context: Context[Any]
+) -> bool:
+    """Whether a call may run without a person. Remember it until `passed_unasked`.
+
+    A framework asks this about all calls of a turn before the first of them runs. So a grant lets
+    no more calls pass than it has uses. When in doubt the answer is no.
+    """
+    unasked: dict[tuple[str, str], list[str]] = context.state.setdefault(_UNASKED, {})
+    key = tool.name, call_id
+    used = unasked[key] = []
+
+    def granted(call: ToolCall, view: Context[Any]) -> bool:
+        # A grant may be used up when its call runs. So the calls that have passed count as uses.
+        taken = Counter(chain.from_iterable(unasked.values()))
+        left = [grant.id for grant in covering(call, view) if grant.uses > taken[grant.id]]
+        used.extend(left[:1])
+        return bool(left)
+
+    passes = not await asker(tool, granted=granted)(arguments, call_id, context)
+    if not passes:
+        unasked.pop(key, None)
+    return passes
+
+
+def passed_unasked(call: ToolCall, context: Context[Any]) -> bool:
+    """Whether a call, which runs now, has passed without a person. Forget it."""
+    unasked = context.state.get(_UNASKED, {})
+    return unasked.pop((call.name, call.id), None) is not None
+
+
 async def decide(call: ToolCall, context: Context[Any]) -> Decision:
     """Return a person's decision about a call that waits in an agent.
 
@@ -282,6 +339,14 @@ def taken_up(context: Context[Any], key: str) -> Any:
     paused, labels = context.state.pop(key, (None, ()))
     context.add_sources(labels)
     return paused
+
+
+def went_on() -> ToolError:
+    """Return the error for a paused call whose conversation another call has used since."""
+    return ToolError(
+        "The agent's conversation has gone on since this call stopped to ask a person, so it cannot"
+        " go on there, and what it asked for did not run. Call the agent anew."
+    )
 
 
 def argument_error(invalid: ValidationError) -> ArgumentError:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from itertools import chain
 from typing import Any, Literal
 
 from functool import (
@@ -26,8 +24,14 @@ from functool import (
 )
 from functool.call import to_json
 from functool.guardrails import require_approval
-from functool.integrations._agents import answer_to, asker, covering, missing, relayed
-from functool.integrations.values import media, opened, text_of
+from functool.integrations._agents import (
+    answer_to,
+    missing,
+    passed_unasked,
+    passes_unasked,
+    relayed,
+)
+from functool.integrations.values import media, opened, shown, text_of
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 
@@ -46,11 +50,6 @@ __all__ = [
 ]  # fmt: skip
 
 _CONTEXT = "functool_invocation"
-_UNASKED = "functool.agent_framework.unasked"
-"""The key in `context.state` of the calls that `approval_rule` let pass and that have not run yet.
-
-They are a dict: their names and ids, and the ids of the grants that cover them.
-"""
 
 RESULT = "functool_result"
 """The key of `FunctionInvocationContext.metadata` that holds our whole `ToolResult`."""
@@ -183,27 +182,12 @@ def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content],
         context: The functool `Context` that the run has as its kwarg `deps`. It holds the grants.
     """
     known = {tool.name: tool for tool in as_list(tools)}
-    unasked: dict[tuple[str, str], list[str]] = context.state.setdefault(_UNASKED, {})
 
     async def rule(function_call: af.Content) -> bool:
         tool, arguments = known.get(function_call.name), function_call.parse_arguments()
         if tool is None or not isinstance(arguments, Mapping):
             return False
-        key = tool.name, function_call.call_id or ""
-        used = unasked[key] = []
-
-        def granted(call: ToolCall, view: Context[Any]) -> bool:
-            # The framework may run the call as an approved one, even if the grant is used up by
-            # then. So the calls that have passed count as uses.
-            taken = Counter(chain.from_iterable(unasked.values()))
-            left = [grant.id for grant in covering(call, view) if grant.uses > taken[grant.id]]
-            used.extend(left[:1])
-            return bool(left)
-
-        passes = not await asker(tool, granted=granted)(arguments, key[1], context)
-        if not passes:
-            del unasked[key]
-        return passes
+        return await passes_unasked(tool, arguments, function_call.call_id or "", context)
 
     return rule
 
@@ -288,8 +272,7 @@ async def _invoke(
     call = ToolCall(
         name=tool.name, arguments=_sent(tool, arguments), id=str(metadata.get("call_id") or "")
     )
-    unasked = context.state.get(_UNASKED, {})
-    if unasked.pop((call.name, call.id), None) is not None:
+    if passed_unasked(call, context):
         approved = False  # The rule let it pass, and no person has approved it.
     try:
         context = relayed(tool, call, context) if approved else context
@@ -318,9 +301,7 @@ def _sent(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any] | str:
 
 
 def _contents(result: ToolResult) -> list[Any]:
-    parts = [] if result.error is None else [af.Content.from_text(result.error.message)]
-    parts += [_content(part) for part in result.output]
-    return parts or [af.Content.from_text("")]
+    return [_content(part) for part in shown(result)] or [af.Content.from_text(result.text)]
 
 
 def _content(part: Content) -> Any:

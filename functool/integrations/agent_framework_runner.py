@@ -9,7 +9,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from functool import Context, DefinitionError, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import as_it_was, decide, key_of, missing, put_aside, taken_up
+from functool.integrations._agents import (
+    as_it_was,
+    decide,
+    key_of,
+    missing,
+    put_aside,
+    taken_up,
+    went_on,
+)
 
 try:
     import agent_framework as af
@@ -50,7 +58,8 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
     Raises:
         ApprovalRequired: A person has to approve a call that the agent made.
         DefinitionError: The workflow has run for another context.
-        ToolError: The agent waits for something that is not an approval.
+        ToolError: The agent waits for something that is not an approval, or another call that
+            waits has taken its place in the session.
     """
     key = key_of(__name__, context, text)
     paused: _Paused | None = taken_up(context, key)
@@ -65,6 +74,8 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             put_aside(context, key, paused)
             raise
         response = await _run(paused.made or agent, message, paused.session, context, options)
+        if not paused.is_heard(response):
+            raise went_on()
         # The framework counts only tokens. Each reply of the model stands for one request.
         paused.usage["requests"] += sum(
             message.role == "assistant" for message in response.messages
@@ -111,6 +122,17 @@ class _Paused:
     requests: list[Any] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
     usage: dict[str, int] = field(default_factory=lambda: {"requests": 0})
+
+    def is_heard(self, response: Any) -> bool:
+        """Whether the run took the answers. It ignores them if a later one of the session paused.
+
+        A workflow keeps its requests itself, and tells no results.
+        """
+        calls = [request.function_call for request in self.requests if self.session is not None]
+        asked = {call.call_id for call in calls if not call.hosted}
+        told = (content for message in response.messages for content in message.contents)
+        results = {content.call_id for content in told if content.type == "function_result"}
+        return not asked or not asked.isdisjoint(results)
 
 
 async def _decide(paused: _Paused, context: Context[Any]) -> Any:

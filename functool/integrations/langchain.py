@@ -43,7 +43,7 @@ from functool.integrations._agents import (
     refusing,
     request_of,
 )
-from functool.integrations.values import bytes_of, json_or_text, text_of, texts_only
+from functool.integrations.values import bytes_of, json_or_text, shown, text_of, texts_only
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 
@@ -200,11 +200,9 @@ def _bare(result: ToolResult) -> Any:
 
 
 def _message(result: ToolResult, call: ToolCall) -> ToolMessage:
-    blocks = [TextContent(text=result.error.message)] if result.error else []
+    parts = shown(result)
     return ToolMessage(
-        content=result.text
-        if texts_only(result.output)
-        else [_block(part) for part in [*blocks, *result.output]],
+        content=result.text if texts_only(parts) else [_block(part) for part in parts],
         name=call.name,
         tool_call_id=call.id,
         status="error" if result.error else "success",

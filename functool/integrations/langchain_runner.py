@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functool import Context, Decision, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import as_it_was, decide, key_of, missing, put_aside, taken_up
+from functool.integrations._agents import (
+    as_it_was,
+    decide,
+    key_of,
+    missing,
+    put_aside,
+    taken_up,
+    went_on,
+)
 
 try:
     from langchain_core.messages import AIMessage, HumanMessage
@@ -37,7 +45,8 @@ async def runner(
 
     Raises:
         ApprovalRequired: A person has to answer the interrupt of the graph.
-        ToolError: A graph without a checkpointer was interrupted.
+        ToolError: A graph without a checkpointer was interrupted, or the thread of the graph has
+            gone on since this call stopped.
     """
     if not isinstance(agent, Pregel):
         answer = await agent.ainvoke(text, **options)
@@ -53,6 +62,8 @@ async def runner(
         thread = pause.thread if pause else uuid.uuid4().hex
     if thread is not None:
         options["config"] = _configured(options.get("config", {}), thread)
+    if pause is not None:
+        await _refuse_if_gone(pause, agent, options["config"])
     before = pause.before if pause else await _count(agent, options.get("config"))
     given: Any = {"messages": [HumanMessage(text)]}
     while True:
@@ -94,6 +105,17 @@ class _Pause:
     before: int
     thread: Any
     decisions: dict[tuple[str, int], Decision] = field(default_factory=dict)
+
+
+async def _refuse_if_gone(pause: _Pause, agent: Any, config: RunnableConfig) -> None:
+    """Refuse to resume a graph whose thread went on. It would give the answer to another call.
+
+    Raises:
+        ToolError: The graph no longer waits for these answers.
+    """
+    waiting = {item.id for item in (await agent.aget_state(config)).interrupts}
+    if not waiting.issuperset(item.id for item in pause.pending):
+        raise went_on()
 
 
 async def _count(agent: Pregel[Any, Any, Any, Any], config: RunnableConfig | None) -> int:

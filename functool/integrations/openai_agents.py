@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
 import weakref
 from collections.abc import Mapping
 from typing import Any
 
 from functool import (
-    AudioContent,
     Content,
     Context,
     FileContent,
@@ -31,30 +29,22 @@ from functool import (
     Tripwire,
 )
 from functool.call import to_json
-from functool.content import data_url
+from functool.dialects import openai
 from functool.guardrails import require_approval
 from functool.integrations._agents import (
-    USAGE,
     answer_to,
-    as_it_was,
-    asker,
-    decide,
-    key_of,
     missing,
-    put_aside,
+    passed_unasked,
+    passes_unasked,
     relayed,
-    taken_up,
 )
-from functool.integrations.values import json_or_text, opened, text_of, texts_only
+from functool.integrations.values import json_or_text, opened
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 
 try:
     from agents import (
-        Agent,
         AgentsException,
         FunctionTool,
-        Runner,
-        RunState,
         ToolInputGuardrailData,
         ToolOriginType,
         ToolOutputFileContent,
@@ -66,6 +56,7 @@ try:
     from agents.exceptions import ToolTimeoutError as TimedOut
     from agents.run_context import RunContextWrapper
     from agents.tool import (
+        ValidToolOutputPydanticModelsTypeAdapter,
         get_function_tool_origin,
         invoke_function_tool,
         resolve_function_tool_failure_error_function,
@@ -73,8 +64,13 @@ try:
     )
     from agents.tool_context import ToolContext
     from openai.types.responses import ResponseFunctionToolCall
+    from pydantic import ValidationError
+
+    from functool.integrations.openai_agents_runner import runner
 except ImportError as _error:
     raise missing("openai-agents", "openai-agents") from _error
+
+__all__ = ["RunStopped", "adopt", "export", "export_all", "runner"]
 
 _contexts: dict[int, Context[Any]] = {}
 
@@ -95,13 +91,13 @@ def export(tool: Tool) -> FunctionTool:
         TypeError: `tool` is not a tool.
     """
     schema = one_tool(tool).schema
-    asks = asker(tool) if tool.requires_approval else None
 
     async def invoke(run: ToolContext[Any], arguments: str) -> Any:
         context = _context_of(run)
         call = ToolCall(name=tool.name, arguments=arguments, id=run.tool_call_id)
         # In a `tool_namespace` the framework keeps the answer under the qualified name.
         name = run.qualified_tool_name
+        passed_unasked(call, context)
         if tool.requires_approval and run.is_tool_approved(name, run.tool_call_id):
             context = relayed(tool, call, context)
         try:
@@ -114,10 +110,8 @@ def export(tool: Tool) -> FunctionTool:
         run: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str
     ) -> bool:
         context = _context_of(run)
-        return (
-            asks is not None
-            and context.approver is None
-            and await asks(arguments, call_id, context)
+        return context.approver is None and not await passes_unasked(
+            tool, arguments, call_id, context
         )
 
     def is_enabled(run: RunContextWrapper[Any], agent: Any) -> bool:
@@ -150,67 +144,6 @@ def adopt(native: FunctionTool) -> Tool:
     """
     one_native(native, FunctionTool, "agents.function_tool makes one")
     return _Adopted(native)
-
-
-async def runner(agent: Agent[Any], text: str, context: Context[Any], **options: Any) -> ToolResult:
-    """Run an agent of openai-agents. Pass this as the runner of an `AgentTool`.
-
-    `context.deps` is the run's context object, `context.thread` is its session, and `options` go to
-    `Runner.run`. If the context has listeners, the run's stream events are sent as `tool:progress`.
-    If a tool of the agent waits for approval, this call waits as well. The same call, made again,
-    goes on where the agent stopped.
-
-    Raises:
-        ApprovalRequired: A person has to approve a call that the agent made.
-    """
-    key = key_of(__name__, context, text)
-    start, decided_ids = taken_up(context, key) or (text, set())
-    while True:
-        if isinstance(start, RunState):
-            try:
-                await _settle(start, decided_ids, context)
-            except BaseException:  # Nothing has run: the same call may go on here later.
-                put_aside(context, key, (start, decided_ids))
-                raise
-        run = await _run(agent, start, context, options)
-        if not run.interruptions:
-            break
-        start = run.to_state()
-    used = run.context_wrapper.usage
-    return ToolResult.of(
-        run.final_output,
-        metadata={"usage": {name: getattr(used, name) for name in USAGE}, "run": run},
-    )
-
-
-async def _run(
-    agent: Agent[Any], start: Any, context: Context[Any], options: dict[str, Any]
-) -> Any:
-    given = {"context": context.deps, "session": context.thread, **options}
-    if isinstance(start, RunState):
-        del given["context"]  # A state brings the context it was made with.
-    if not context.listened:
-        return await Runner.run(agent, start, **given)
-    run = Runner.run_streamed(agent, start, **given)
-    async for event in run.stream_events():
-        context.emit("tool:progress", value=event)
-    return run
-
-
-async def _settle(state: RunState[Any], decided_ids: set[str], context: Context[Any]) -> None:
-    """Approve or reject the calls that wait, by the decisions of this context."""
-    for item in state.get_interruptions():
-        if item.call_id in decided_ids:
-            continue
-        call = ToolCall(
-            name=item.name or "", arguments=_object(item.arguments), id=item.call_id or ""
-        )
-        answer = as_it_was(await decide(call, context))
-        if answer is True:
-            state.approve(item)
-        else:
-            state.reject(item, rejection_message=str(answer))
-        decided_ids.add(call.id)
 
 
 class _Adopted(Tool):
@@ -342,47 +275,37 @@ def _text(call: ToolCall) -> str:
     return arguments if isinstance(arguments, str) else to_json(dict(arguments))
 
 
-def _object(arguments: str | None) -> dict[str, Any]:
-    """Return the unvalidated arguments as an object that a person can be shown."""
-    try:
-        shown = json.loads(arguments or "{}")
-    except ValueError:
-        shown = arguments
-    return shown if isinstance(shown, dict) else {"arguments": shown}
-
-
 async def _maybe(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
 def _output(result: ToolResult) -> Any:
-    if texts_only(result.output):
-        return result.text
-    parts = [_part(part) for part in result.output]
-    return [ToolOutputText(text=result.error.message), *parts] if result.error else parts
+    # The dialect knows what the Responses API takes: anything else would end the run.
+    sent = openai.result(result)["output"]
+    return sent if isinstance(sent, str) else [_part(**part) for part in sent]
 
 
-def _part(part: Content) -> Any:
-    match part:
-        case TextContent(text=text):
-            return ToolOutputText(text=text)
-        case ImageContent():
-            return ToolOutputImage(image_url=data_url(part))
-        case FileContent(data=None, uri=uri):
-            return ToolOutputFileContent(file_url=uri, filename=part.name)
-        case FileContent():
-            return ToolOutputFileContent(file_data=data_url(part), filename=part.name)
-        case AudioContent():  # The Responses API accepts no sound from a tool.
-            return ToolOutputText(text=text_of(part))
+def _part(type: str, **fields: Any) -> Any:
+    kinds: dict[str, Any] = {"input_image": ToolOutputImage, "input_file": ToolOutputFileContent}
+    return kinds.get(type, ToolOutputText)(**fields)
 
 
 def _result(value: Any) -> ToolResult:
-    parts = value if isinstance(value, list) else [value]
+    parts = [_typed(part) for part in (value if isinstance(value, list | tuple) else [value])]
     if not any(
         isinstance(part, ToolOutputText | ToolOutputImage | ToolOutputFileContent) for part in parts
     ):
         return ToolResult.of(value)
     return ToolResult(output=[_content(part) for part in parts], value=value)
+
+
+def _typed(part: Any) -> Any:
+    """Return a dict as content if the framework reads it so, such as `{"type": "image", ...}`."""
+    try:
+        is_named = isinstance(part, dict) and "type" in part
+        return ValidToolOutputPydanticModelsTypeAdapter.validate_python(part) if is_named else part
+    except ValidationError:
+        return part
 
 
 def _content(part: Any) -> Content:

@@ -47,7 +47,7 @@ from functool.integrations._agents import (
     relayed,
     request_of,
 )
-from functool.integrations.values import json_or_text, media, output_schema, texts_only
+from functool.integrations.values import json_or_text, media, output_schema, shown, texts_only
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 from functool.schema.json_schema import walk
@@ -81,6 +81,7 @@ __all__ = ["ToolProgressEvent", "adopt", "export", "export_all", "runner"]
 
 # Without this check, arguments that are not an object cause a TypeError, which ends the run.
 _ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+_MEDIA = (BinaryContent, ImageUrl, AudioUrl, DocumentUrl)
 _ANNOTATIONS = ("title", "description", "default")
 
 
@@ -312,11 +313,8 @@ def _output(result: ToolResult) -> Any:
         raise (ModelRetry if result.error.type == ArgumentError.__name__ else ToolFailed)(
             result.text
         )
-    parts = result.output
-    if len(parts) == 1 and isinstance(parts[0], TextContent):
-        content: Any = parts[0].text
-    else:
-        content = result.text if texts_only(parts) else [_native(part) for part in parts]
+    parts = shown(result)
+    content = result.text if texts_only(parts) else [_native(part) for part in parts]
     return ToolReturn(content, metadata=dict(result.metadata)) if result.metadata else content
 
 
@@ -334,12 +332,17 @@ def _result(value: Any) -> ToolResult:
     if isinstance(value, ToolReturn):
         metadata = {"tool_return": value.metadata} if value.metadata is not None else {}
         extra = [value.content] if isinstance(value.content, str) else list(value.content or ())
-        value = [value.return_value, *extra] if extra else value.return_value
-    parts = value if isinstance(value, list) else [value]
-    kinds = (BinaryContent, ImageUrl, AudioUrl, DocumentUrl)
-    if not any(isinstance(part, kinds) for part in parts):
+        value = [*_parts(value.return_value), *extra] if extra else value.return_value
+    parts = _parts(value)
+    if not any(isinstance(part, _MEDIA) for part in parts):
         return ToolResult.of(value, metadata=metadata)
     return ToolResult(output=[_content(part) for part in parts], value=value, metadata=metadata)
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return the parts of a list that holds media. Any other value is one part."""
+    is_mixed = isinstance(value, list) and any(isinstance(part, _MEDIA) for part in value)
+    return value if is_mixed else [value]
 
 
 def _content(part: Any) -> Content:

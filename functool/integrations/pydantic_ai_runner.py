@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from functool import ApprovalRequest, Context, ToolCall, ToolError, ToolResult
@@ -22,6 +23,7 @@ try:
     from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
     from pydantic_ai.conversation import Conversation
     from pydantic_ai.exceptions import UserError
+    from pydantic_ai.usage import RunUsage
 except ImportError as _error:
     raise missing("pydantic-ai", "pydantic-ai") from _error
 
@@ -39,35 +41,57 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
         ApprovalRequired: A person has to approve a call that the agent made.
     """
     key = key_of(__name__, context, text)
-    paused: tuple[Any, DeferredToolResults] | None = taken_up(context, key)
+    paused: _Paused | None = taken_up(context, key)
+    start = options.get("usage") or getattr(context.thread, "usage", RunUsage())
+    spent = paused.spent if paused else _counts(start)
     while True:
-        if paused is None:
-            run = await _run(agent, context, text, **_history(context.thread), **options)
-        else:
-            before, results = paused
+        prompt: str | None = text
+        history = _history(context.thread)
+        if paused is not None:
             try:
-                await _settle(before.output, results, context)
+                await _settle(paused.run.output, paused.results, context)
             except BaseException:  # Nothing has run: the same call may go on here later.
                 put_aside(context, key, paused)
                 raise
-            history = {
-                "message_history": before.all_messages(),
-                "usage": before.usage,
-                "deferred_tool_results": results,
-            }
-            run = await _run(agent, context, None, **history, **options)
+            prompt, history = None, paused.history(context.thread)
+        run = await _run(agent, context, prompt, **{**options, **history})
         if not isinstance(run.output, DeferredToolRequests):
             break
         if run.output.calls:
             raise ToolError(
                 "The agent called a tool that runs outside of it, which nobody here can answer."
             )
-        paused = run, DeferredToolResults()
+        added = [*(paused.added if paused else ()), *run.new_messages()]
+        paused = _Paused(run, DeferredToolResults(), added, spent)
     _remember(context.thread, run)
-    return ToolResult.of(
-        run.output,
-        metadata={"usage": {name: getattr(run.usage, name) for name in USAGE}, "run": run},
-    )
+    used = {name: count - spent[name] for name, count in _counts(run.usage).items()}
+    return ToolResult.of(run.output, metadata={"usage": used, "run": run})
+
+
+@dataclass
+class _Paused:
+    """A run that waits for a person, and the answers so far.
+
+    `added` are the messages of the run. `spent` is what the conversation had used before it.
+    """
+
+    run: Any
+    results: DeferredToolResults
+    added: list[Any]
+    spent: dict[str, int]
+
+    def history(self, thread: Any) -> dict[str, Any]:
+        """Return how to go on. Another call may have used the thread in the meantime."""
+        before = thread.messages if isinstance(thread, Conversation) else thread or ()
+        return {
+            "message_history": [*before, *self.added],
+            "usage": self.run.usage,
+            "deferred_tool_results": self.results,
+        }
+
+
+def _counts(usage: RunUsage) -> dict[str, int]:
+    return {name: getattr(usage, name) for name in USAGE}
 
 
 async def _run(agent: Any, context: Context[Any], prompt: str | None, **options: Any) -> Any:

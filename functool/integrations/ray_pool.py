@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-from collections import deque
+import threading
+from collections import Counter, deque
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
@@ -86,13 +87,20 @@ class Pool:
 class _Actor:
     """One actor, as this process sees it.
 
-    `load` is the number of calls it has. `lost` is true from its loss until it answers again.
+    `load` is the number of calls it has, of all event loops. `lost` is true from its loss until it
+    answers again.
     """
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
         self.load = 0
         self.lost = False
+        self._counting = threading.Lock()  # Event loops run on threads of their own.
+
+    def add(self, calls: int) -> None:
+        """Count further calls, or with a negative number those that have ended."""
+        with self._counting:
+            self.load += calls
 
 
 class _Job:
@@ -151,6 +159,9 @@ class _Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: set[_Actor] = set()
         self._scheduled = False
+        # The calls of this loop alone. A sender that waited for another loop's answers would not
+        # hear of them.
+        self._own: Counter[_Actor] = Counter()
 
     async def answer(self, call: ToolCall, approved: str) -> ToolResult | Tripwire:
         """Send a call, and return its answer. If this is cancelled, cancel the call as well."""
@@ -190,14 +201,14 @@ class _Sender:
             if not present:
                 return  # An actor that comes back sends the waiting calls.
             actor = min(present, key=lambda one: one.load)
-            room = min(self._chunk, 2 * self._chunk - actor.load, self._share(len(present)))
+            room = min(self._chunk, 2 * self._chunk - self._own[actor], self._share(len(present)))
             if room < 1:
                 return  # The next answer sends the waiting calls.
             jobs = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
             jobs = [job for job in jobs if not job.answer.done()]
             if jobs:
                 chunk = uuid4().hex
-                actor.load += len(jobs)
+                self._count(actor, len(jobs))
                 for place, job in enumerate(jobs):
                     job.actor, job.chunk, job.place = actor, chunk, place
                 packed = packed_chunk(chunk, [job.request for job in jobs])
@@ -215,6 +226,10 @@ class _Sender:
         """Return how many of the waiting calls one actor gets, so that all get equal parts."""
         return -(-len(self._waiting) // actors)
 
+    def _count(self, actor: _Actor, calls: int) -> None:
+        self._own[actor] += calls
+        actor.add(calls)
+
     def _begin(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -227,7 +242,7 @@ class _Sender:
             while True:
                 for place, packed in unpacked_answers(await sent):
                     job = missing.pop(place)
-                    actor.load -= 1
+                    self._count(actor, -1)
                     if not job.answer.done():
                         job.answer.set_result(packed)
                 self._send()
@@ -237,12 +252,12 @@ class _Sender:
         except Exception as error:  # Ray raises more than its own errors.
             self._lose(actor, missing, type(error).__name__)
         finally:
-            actor.load -= len(missing)
+            self._count(actor, -len(missing))
 
     def _give_up(self, actor: _Actor, jobs: list[_Job], error: Exception) -> None:
         """Fail the calls that could not be sent."""
         logger.error("Ray takes no calls: connect it and make the tools anew", exc_info=error)
-        actor.load -= len(jobs)
+        self._count(actor, -len(jobs))
         for job in jobs:
             job.actor = None
             refused = ToolError(f"The call of {job.tool} was not run: no worker can be reached.")

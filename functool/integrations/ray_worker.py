@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -13,7 +14,9 @@ from functool import Content, Context, TextContent, ToolCall, ToolResult, Toolse
 from functool.call import DATA, changed, failure_of
 from functool.executors import inline
 from functool.integrations.far_approval import with_approval
+from functool.integrations.values import json_items
 from functool.layers.passing import passing
+from functool.layers.some_tools import each
 
 GATHER_SECONDS = 0.01
 """How long results wait for others of their chunk, so that they are sent together."""
@@ -126,12 +129,24 @@ class Worker:
         return made
 
     async def _prepare(self) -> Prepared:
-        tools = pickle.loads(self._packed)
+        tools = each(pickle.loads(self._packed), lambda tool: tool.around(_stay))
         if self._deps is None:
             return tools, None
         module, _, name = self._deps.partition(":")
         made: Any = reduce(getattr, name.split("."), importlib.import_module(module))
         return tools, await inline(made)
+
+
+async def _stay(call: ToolCall, context: Context[Any], proceed: Any) -> ToolResult:
+    """Turn a body's exit into a failure. It would end the event loop, but not the process.
+
+    Then all calls of this worker would wait for ever.
+    """
+    try:
+        result: ToolResult = await proceed()
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"The tool tried to end its worker: {type(error).__name__}.") from error
+    return result
 
 
 def _unprepared(error: Exception) -> str:
@@ -144,7 +159,8 @@ def _unprepared(error: Exception) -> str:
 def _pickled(result: ToolResult | Tripwire) -> bytes:
     """Return a result as bytes.
 
-    A value that cannot be pickled is replaced by the text that a model reads.
+    A value that cannot be pickled is replaced by the text that a model reads, and the details of a
+    failure by JSON data.
     """
     try:
         packed = pickle.dumps(_parts(result) or result)
@@ -154,7 +170,10 @@ def _pickled(result: ToolResult | Tripwire) -> bytes:
         assert isinstance(result, ToolResult)
         kept = {key: result.metadata[key] for key in _KEPT if key in result.metadata}
         metadata = {**kept, "ray": {"value_is_text": True}}
-        return pickle.dumps(changed(result, value=result.text, metadata=metadata))
+        error = result.error
+        if error is not None and error.details is not None:
+            error = replace(error, details=json_items(error.details))
+        return pickle.dumps(changed(result, value=result.text, metadata=metadata, error=error))
     return packed
 
 

@@ -22,6 +22,9 @@ except ImportError as _error:
 FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 """The formats that models accept, and their media types."""
 
+MOST_SIDE = 8_000
+"""The most pixels that a side of an image may have. Providers refuse larger images."""
+
 
 def split_images(output: Iterable[Content]) -> tuple[list[str], list[Content]]:
     """Return the data URLs of the images that can be shown, and all other content.
@@ -45,10 +48,12 @@ def split_images(output: Iterable[Content]) -> tuple[list[str], list[Content]]:
 def shown_url(data: bytes) -> str | None:
     """Return the data URL of an image, with the media type found in its bytes.
 
-    Return None for an image that is broken, or whose format models do not accept.
+    Return None for an image that is broken or too large, or whose format models do not accept.
     """
     try:
         with Image.open(BytesIO(data), formats=list(FORMATS)) as image:
+            if max(image.size) > MOST_SIDE:  # A small file may hold gigabytes of pixels.
+                return None
             image.load()  # Opening reads only the head, so read the rest of the file as well.
             kind = FORMATS[str(image.format)]
     except Exception:  # Pillow raises many kinds of errors for broken files.

@@ -24,6 +24,10 @@ from functool.call import to_json
 from functool.content import from_data_url
 from functool.dialects.mcp import shows_another
 
+_KINDS = ("png", "jpeg", "jpg", "gif", "webp", "heic", "heif")
+PICTURES = frozenset(f"image/{kind}" for kind in _KINDS)
+"""The types of images that at least one provider takes."""
+
 
 def levels(tool: Tool) -> Iterator[Tool]:
     """Yield a tool, and the tools that it wraps."""
@@ -74,6 +78,24 @@ def json_items(items: Mapping[Any, Any]) -> dict[str, Any]:
 def text_of(part: Content) -> str:
     """Return a part as text. An image, sound or file becomes a placeholder that names it."""
     return ToolResult(output=[part]).text
+
+
+def shown(result: ToolResult) -> list[Content]:
+    """Return the content of a result for a framework, which sends it to any provider.
+
+    An image that no provider takes becomes text, and blank texts are left out: providers refuse
+    both, and a framework would end the run.
+    """
+    failure = [] if result.error is None else [TextContent(text=result.error.message)]
+    parts = [_takeable(part) for part in [*failure, *result.output]]
+    return [part for part in parts if not isinstance(part, TextContent) or part.text.strip()]
+
+
+def _takeable(part: Content) -> Content:
+    if not isinstance(part, ImageContent) or part.data is None:
+        return part
+    is_taken = part.data and part.media_type in PICTURES
+    return part if is_taken else TextContent(text=text_of(part))
 
 
 def texts_only(output: Iterable[Content]) -> bool:

@@ -8,7 +8,16 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from functool import DefinitionError, FunctionTool, SchemaTool, Tool, ToolResult, WrapperTool
+from functool import (
+    DefinitionError,
+    FunctionTool,
+    ImageContent,
+    SchemaTool,
+    TextContent,
+    Tool,
+    ToolResult,
+    WrapperTool,
+)
 from functool.dialects import (
     Lost,
     _wire,
@@ -66,6 +75,15 @@ def test_a_renamed_tool_goes_out_under_its_new_name(dialect):
 
     assert (made["name"], made["description"]) == ("a_b_c", "Ping it.")
     assert not any("renames" in loss for loss in dialect.losses(tool))
+
+
+def test_an_image_without_bytes_is_named(dialect):
+    """Providers refuse an empty image, which would end the run."""
+    words = TextContent(text="here")
+    empty = ToolResult(output=[words, ImageContent(data=b"")])
+    named = ToolResult(output=[words, TextContent(text="[image/png: 0 bytes]")])
+
+    assert dialect.result(empty) == dialect.result(named)
 
 
 def test_definitions_are_those_of_each_tool_in_order(dialect):

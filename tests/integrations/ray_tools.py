@@ -15,6 +15,7 @@ from functool import (
     GuardrailError,
     ImageContent,
     Inject,
+    ToolError,
     ToolResult,
     ToolSettings,
     Tripwire,
@@ -62,6 +63,21 @@ async def fail() -> None:
 @FunctionTool
 async def unpicklable() -> object:
     return threading.Lock()
+
+
+@FunctionTool
+async def leave() -> None:
+    raise SystemExit(3)
+
+
+@FunctionTool(timeout=60)
+async def leave_in_time() -> None:
+    raise SystemExit(3)
+
+
+@FunctionTool
+async def fail_with_a_lock() -> None:
+    raise ToolError("busy", details={"lock": threading.Lock(), "tries": 2})
 
 
 @FunctionTool

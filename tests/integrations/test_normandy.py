@@ -337,12 +337,20 @@ def test_the_port_answers_a_bad_request_under_its_own_id(request_: Any, told: st
     assert found["error"].startswith(told), found
 
 
-@pytest.mark.parametrize("line", ["[1]", "7", "not json", '{"id": 1', "[" * 100_000, "\ufffd"])
+@pytest.mark.parametrize("line", ["[1]", "7", "not json", '{"id"', "[" * 100_000, "\ufffd"])
 def test_a_line_without_an_id_is_answered_under_none(line: str) -> None:
     """What is no JSON object has no id: its error stands under null."""
     found = answered([normandy_port.greet], line)
 
     assert found["id"] is None and found["error"].startswith("bad request: ")
+
+
+@pytest.mark.parametrize("value", ["9" * 5_000, "[" * 100_000 + "]" * 100_000])
+def test_a_line_that_cannot_be_read_is_answered_under_the_id_at_its_head(value: str) -> None:
+    """Elixir writes numbers and nesting that Python does not read: the caller gets an error, and does not wait for ever."""
+    line = f'{{"id": 7, "op": "run", "name": "greet", "input": {{"name": {value}}}}}'
+    found = answered([normandy_port.greet], line)
+    assert found["id"] == 7 and found["error"].startswith("bad request: ")
 
 
 def test_a_tripwire_is_the_answer_of_its_own_request() -> None:
@@ -389,6 +397,55 @@ def test_the_port_writes_what_plain_json_does_not_know() -> None:
     asked, wire = io.StringIO('{"id": 1, "op": "run", "name": "today"}\n'), io.StringIO()
     asyncio.run(normandy_port.serve(Registry([today]), asked, wire))
     assert json.loads(wire.getvalue()) == {"id": 1, "ok": {"day": "2026-11-21"}}
+
+
+def test_a_value_that_json_cannot_say_is_its_text() -> None:
+    """The line stays JSON, so that Elixir can read it and the answers after it."""
+    deep: list[Any] = []
+    for _ in range(300):
+        deep = [deep]
+    for value in (deep, {"numbers": map(int, "12")}):
+        odd = FunctionTool(lambda value=value: value, name="odd", description="Odd.")
+        found = answered([odd], '{"id": 1, "op": "run", "name": "odd"}')
+        line = json.loads(normandy_port.line_of(found))
+        assert line["id"] == 1 and isinstance(line["ok"], str)
+
+
+NOISY = """
+import subprocess, sys
+from examples import normandy_port
+from functool import FunctionTool
+
+def noisy() -> str:
+    subprocess.run(["sh", "-c", "echo noise; cat"], check=True)
+    return "quiet"
+
+tools = [FunctionTool(noisy), FunctionTool(lambda: sys.exit(3), name="leave")]
+registry = normandy_port.Registry(tools)
+normandy_port.Registry = lambda known: registry
+normandy_port.main()
+"""
+
+
+def test_a_program_that_a_tool_starts_does_not_meet_the_wire() -> None:
+    """What it writes goes to standard error, and it reads no request; a tool that ends the process ends it at once."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, "-c", NOISY], cwd=EXAMPLES.parent, **pipes)
+    assert process.stdin and process.stdout and process.stderr
+    try:
+        for name in ("noisy", "leave"):
+            request = {"id": name, "op": "run", "name": name}
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            if name == "noisy":
+                assert json.loads(process.stdout.readline()) == {"id": "noisy", "ok": "quiet"}
+        assert process.stdout.read() == b""  # It has ended, although its input is open.
+        assert process.wait(timeout=60) == 3
+        assert b"noise" in process.stderr.read()
+    finally:
+        process.kill()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            stream.close()
 
 
 def elixir(*words: str) -> subprocess.CompletedProcess[str]:

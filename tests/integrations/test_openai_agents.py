@@ -45,6 +45,7 @@ from functool import (
     Tripwire,
     WrapperTool,
 )
+from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.integrations import openai_agents
 from tests.integrations import odd_tools
@@ -172,6 +173,27 @@ def test_always_approve_holds_for_later_calls() -> None:
     assert paid == [1, 2]
 
 
+def test_a_grant_covers_no_more_calls_of_a_turn_than_it_has_uses() -> None:
+    """Of three calls that a grant of one use covers, one runs unasked, and a person is asked about the others."""
+    odd_tools.ran.clear()
+    delete = odd_tools.delete
+    given = {"path": "/tmp"}
+    turn = [(id, "delete", given) for id in ("a", "b", "c")]
+    agent = agent_with([openai_agents.export(delete)], turn, [("d", "delete", given)], "done")
+    context = Context()
+    context.grant(Grant.of(delete, given))
+    paused = run(agent, context=context)
+    assert [item.call_id for item in paused.interruptions] == ["b", "c"]
+    later = run(agent, approved(paused))
+    assert [item.call_id for item in later.interruptions] == ["c"]
+    context.grant(Grant.of(delete, given))
+    state = later.to_state()
+    state.reject(later.interruptions[0], rejection_message="no")
+    # The calls that have run are no longer counted: the new grant covers the next one.
+    assert run(agent, state).final_output == "done" and context.grants() == []
+    assert len(odd_tools.ran) == 3
+
+
 def test_an_approval_counts_for_a_tool_in_a_namespace() -> None:
     """The framework keeps a person's answer under the qualified name of such a tool, and the tool finds it."""
     paid: list[int] = []
@@ -236,21 +258,29 @@ def test_a_condition_that_cannot_be_told_asks() -> None:
     [
         (
             ImageContent(uri="https://x/y.png"),
-            {"type": "input_image", "image_url": "https://x/y.png"},
+            {"type": "input_image", "image_url": "https://x/y.png", "detail": "auto"},
+        ),
+        (
+            ImageContent(data=b"<svg/>", media_type="image/svg+xml"),
+            "[image/svg+xml: 6 bytes]",
         ),
         (
             FileContent(uri="https://x/y.pdf", name="y"),
-            {"type": "input_file", "file_url": "https://x/y.pdf", "filename": "y"},
+            {"type": "input_file", "file_url": "https://x/y.pdf"},
         ),
         (
             FileContent(data=b"a", media_type="text/plain"),
-            {"type": "input_file", "file_data": "data:text/plain;base64,YQ=="},
+            {
+                "type": "input_file",
+                "file_data": "data:text/plain;base64,YQ==",
+                "filename": "file.txt",
+            },
         ),
-        (AudioContent(data=b"ab"), {"type": "input_text", "text": "[audio/wav: 2 bytes]"}),
+        (AudioContent(data=b"ab"), "[audio/wav: 2 bytes]"),
     ],
 )
-def test_content_on_the_wire(content: Any, sent: dict[str, Any]) -> None:
-    """Images and files go as the Responses API takes them; a sound, which it takes from no tool, is named."""
+def test_content_on_the_wire(content: Any, sent: Any) -> None:
+    """Images and files go as the Responses API takes them. What it does not take, a sound or an SVG, is named."""
 
     @FunctionTool
     async def give() -> Any:
@@ -260,7 +290,8 @@ def test_content_on_the_wire(content: Any, sent: dict[str, Any]) -> None:
     agent = agent_with([openai_agents.export(give)], [("c1", "give", "{}")], "done")
     run(agent)
 
-    assert outputs(agent) == [[{"type": "input_text", "text": "here"}, sent]]
+    here = {"type": "input_text", "text": "here"}
+    assert outputs(agent) == [f"here\n{sent}" if isinstance(sent, str) else [here, sent]]
 
 
 # --- adopt
@@ -465,12 +496,16 @@ def test_native_content() -> None:
             ToolOutputText(text="a"),
             ToolOutputImage(image_url="data:image/jpeg;base64,AAEC"),
             ToolOutputFileContent(file_url="https://x/y.pdf", filename="y"),
+            {"type": "image", "image_url": "https://x/z.png"},  # The framework reads it as one.
+            {"type": "unknown"},
         ]
 
     assert call(openai_agents.adopt(give)).output == [
         TextContent(text="a"),
         ImageContent(data=b"\0\1\2", media_type="image/jpeg"),
         FileContent(uri="https://x/y.pdf", name="y"),
+        ImageContent(uri="https://x/z.png"),
+        TextContent(text='{"type":"unknown"}'),
     ]
 
 

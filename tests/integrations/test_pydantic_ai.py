@@ -4,6 +4,7 @@ import ast
 import asyncio
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -785,6 +786,25 @@ def test_native_time_limit_and_args_validator_come_along() -> None:
     assert call(checked, {"a": 2}).text == "a and b must differ"
 
 
+def test_images_in_a_tool_return_with_content() -> None:
+    """The images of its value are content, as those beside it are."""
+    image = BinaryContent(b"ab", media_type="image/png")
+
+    def give() -> ToolReturn:
+        """Give."""
+        return ToolReturn([image, "one"], content=["more", image])
+
+    def count() -> ToolReturn:
+        """Count."""
+        return ToolReturn([1, 2], content=["more", image])
+
+    shown = ImageContent(data=b"ab")
+    assert call(adopted(give)).output == [
+        shown, TextContent(text="one"), TextContent(text="more"), shown,
+    ]  # fmt: skip
+    assert call(adopted(count)).output[0] == TextContent(text="[1,2]")
+
+
 def test_tool_return_of_a_native_tool() -> None:
     """A `ToolReturn` gives its value, its content and its metadata."""
 
@@ -838,11 +858,41 @@ def test_thread_remembers(thread: Any) -> None:
     tool = expert(Agent(model), thread=lambda context: thread)
 
     ask(tool, text="one", id="c1")
-    ask(tool, text="two", id="c2")
+    second = ask(tool, text="two", id="c2")
 
+    assert second.metadata["usage"]["requests"] == 1  # Of this call alone.
     read = [part.content for message in model.seen[1][0] for part in message.parts]
     assert read == ["one", "first", "two"]
     assert len(thread.messages if isinstance(thread, Conversation) else thread) == 4
+
+
+@pytest.mark.parametrize("thread", [[], Conversation()])
+def test_a_call_that_waited_keeps_what_was_said_meanwhile(thread: Any) -> None:
+    """Its messages come after those of the calls that used the thread while a person decided."""
+    model = scripted([("i1", "pay", {"amount": 1})], "meanwhile", "paid")
+    agent = Agent(model, tools=[bridge.export(paying([]))])
+    tool, context = expert(agent, thread=lambda context: thread), Context()
+    waiting = ask(tool, context, text="one", id="c1")
+    ask(tool, context, text="two", id="c2")
+    context.approve(waiting.metadata["approval"])
+    assert ask(tool, context, text="one", id="c1").text == "paid"
+
+    messages = thread.messages if isinstance(thread, Conversation) else thread
+    said = [part for message in messages for part in message.parts]
+    asked = [part.content for part in said if part.part_kind == "user-prompt"]
+    assert asked == ["two", "one"] and len(messages) == 6
+
+
+def test_a_runner_may_share_a_usage() -> None:
+    """A usage that is given to the runner counts all calls, and each result has its own, also after a pause."""
+    usage = RunUsage()
+    model = scripted("first", [("i1", "pay", {"amount": 1})], "paid")
+    agent = Agent(model, tools=[bridge.export(paying([]))])
+    tool, context = expert(agent, runner=partial(bridge.runner, usage=usage)), Context()
+    assert ask(tool, context, id="c1").metadata["usage"]["requests"] == 1
+    context.approve(ask(tool, context, id="c2").metadata["approval"])
+    assert ask(tool, context, id="c2").metadata["usage"]["requests"] == 2
+    assert usage.requests == 3
 
 
 def test_an_agent_inside_of_a_call_may_use_the_id_of_that_call() -> None:

@@ -15,6 +15,7 @@ os.environ["RAY_TOOLS_HOST"] = "1"
 import ray
 
 from functool import Context, DefinitionError, FunctionTool, ToolCall, Toolset, Tripwire
+from functool.executors import in_thread
 from functool.integrations.ray import on_ray
 from functool.layers.journal import Journal
 from tests.integrations import ray_tools
@@ -102,6 +103,28 @@ def test_a_slow_call_holds_back_no_other(tools, tmp_path):
     assert was_waiting
 
 
+def test_calls_of_one_event_loop_wait_for_no_other(cluster, tmp_path):
+    """While one loop has as many calls at an actor as it may, another loop's call runs."""
+    [slow, add] = on_ray([ray_tools.slow, ray_tools.add], chunk=1)
+
+    async def run():
+        tools = Toolset([slow, add])
+        paths = [str(tmp_path / name) for name in "ab"]
+        for path in paths:
+            os.mkdir(path)
+        long = [
+            asyncio.create_task(tools.call(call("slow", path, folder=path, seconds=60)))
+            for path in paths
+        ]
+        await until(lambda: all(told(tmp_path / name)[0] for name in "ab"))
+        answered = await in_thread(tools.call_sync, call("add", a=1))
+        for task in long:
+            await ended(task)
+        return answered
+
+    assert asyncio.run(asyncio.wait_for(run(), 60)).value == 3
+
+
 def test_failures_are_results(tools):
     """What a body raises, and what the worker's guardrails refuse, comes back as it would without Ray."""
     failed = tools.call_sync(call("fail"))
@@ -124,6 +147,24 @@ def test_a_value_that_cannot_travel_goes_as_text(tools):
     assert result.text.startswith("<unlocked _thread.lock")
     assert result.value == result.text
     assert result.metadata["ray"] == {"value_is_text": True}
+
+
+@pytest.mark.parametrize("name", ["leave", "leave_in_time"])
+def test_a_body_that_exits_fails_and_its_worker_stays(tools, name):
+    """The call is answered, and so are the calls beside it and after it."""
+    failed, other = tools.call_all_sync([call(name), call("add", "2", a=1)])
+
+    assert failed.text == "RuntimeError: The tool tried to end its worker: SystemExit."
+    assert (other.value, tools.call_sync(call("add", a=2)).value) == (3, 4)
+
+
+def test_details_that_cannot_travel_go_as_json(tools):
+    """The failure keeps what JSON can say of its details, and the calls beside it have their own answers."""
+    failed, other = tools.call_all_sync([call("fail_with_a_lock"), call("add", "2", a=1)])
+
+    assert (failed.error.type, failed.error.message, other.value) == ("ToolError", "busy", 3)
+    assert failed.error.details["tries"] == 2
+    assert failed.error.details["lock"].startswith("<unlocked")
 
 
 def test_a_value_that_cannot_travel_keeps_its_labels(tools):

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import pickle
 import time
 import weakref
 from dataclasses import replace
@@ -67,6 +68,49 @@ def test_pending_approvals_bubble_up_and_resume(bridge: Any, listened: bool) -> 
     assert (last.text, sorted(paid)) == ("all paid", [1, 2])
     assert last.metadata["usage"]["requests"] == 2
     assert context.state == {}
+
+
+def ask_as(tool: AgentTool, context: Context, id: str) -> Any:
+    call = ToolCall(name=tool.name, arguments={"input": id}, id=id)
+    return asyncio.run(tool.invoke(call, context))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_another_call_uses_the_thread_while_one_waits(bridge: Any, waits: bool) -> None:
+    """The first call goes on where it stopped, or says that the other one took its place: no answer belongs to another call."""
+    other: Turn = [("i2", "pay", {"amount": 2})] if waits else "second"
+    tool, paid = expert(bridge, [("i1", "pay", {"amount": 1})], other, "then", "at last")
+    context = Context()
+    first, second = ask_as(tool, context, "o1"), ask_as(tool, context, "o2")
+    assert (second.text == "second") is not waits
+    context.approve(first.metadata["approval"])
+    again = ask_as(tool, context, "o1")
+
+    if bridge.name == "langchain" or (bridge.name == "agent-framework" and waits):
+        assert again.text.startswith("The agent's conversation has gone on") and paid == []
+    else:
+        assert (again.text, paid) == ("then", [1])
+    if waits:
+        context.approve(second.metadata["approval"])
+        assert ask_as(tool, context, "o2").success and paid[-1] == 2
+
+
+class Shop:
+    """Dependencies that are no mapping. They can be pickled, as those of a host may."""
+
+
+def test_a_paused_agent_is_pickled_with_its_context(bridge: Any) -> None:
+    """Another process, which loads the context, goes on where the agent stopped, also if the call stops again there."""
+    calls = [("i1", "pay", {"amount": 1}), ("i2", "pay", {"amount": 2})]
+    tool, paid = expert(bridge, calls, "all paid")
+    context, asked = Context(Shop()), []
+    while (result := ask(tool, context)).is_error:
+        asked.append(result.metadata["approval"].call_id)
+        context = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(context))))
+        context.approve(result.metadata["approval"])
+
+    assert (asked, result.text, sorted(paid)) == (["i1", "i2"], "all paid", [1, 2])
+    assert result.metadata["usage"]["requests"] == 2 and context.state == {}
 
 
 def test_a_denial_runs_nothing(bridge: Any) -> None:

@@ -142,6 +142,21 @@ def test_guardrails_that_ask_are_all_answered(bridge: Any) -> None:
     assert len(asked) == (3 if bridge in (PYDANTIC, LANGCHAIN) else 1)
 
 
+def test_an_approval_uses_up_no_grant(bridge: Any) -> None:
+    """A person who approves a call, and grants the next one, is not asked about the next one."""
+    if bridge is LANGCHAIN:
+        return  # It runs the call again to ask for the answer, so a grant comes first.
+    paid: list[int] = []
+    tool, context = paying(paid), Context()
+
+    def decide(name: str, arguments: Any) -> bool:
+        context.grant(Grant.of(tool, arguments))
+        return True
+
+    outcome = play(bridge, [tool], PAY, "done", deps=context, decide=decide)
+    assert (paid, len(outcome.paused), len(context.grants())) == ([7], 1, 1)
+
+
 def test_two_equal_calls_are_two_questions(bridge: Any) -> None:
     """The answer to one of two equal calls is not one to the other."""
     paid: list[int] = []
@@ -642,6 +657,25 @@ def test_a_failure_with_content_keeps_both(bridge: Any) -> None:
     assert read.images == ([] if bridge is PYDANTIC else [PNG])
     assert "half of it" in read.text and read.text.endswith("x")
     assert ("[image/png: " in read.text) is (bridge is PYDANTIC)
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_an_image_that_no_provider_takes_is_named(bridge: Any, failed: bool) -> None:
+    """An SVG and an empty image are text: as images they would end the run. A blank text is left out."""
+    svg = ImageContent(data=b"<svg/>", media_type="image/svg+xml")
+    parts = [TextContent(text=" "), svg, ImageContent(data=b""), ImageContent(data=PNG)]
+
+    def draw() -> ToolResult:
+        return ToolResult.failed("no", output=parts) if failed else ToolResult(output=parts)
+
+    outcome = play(bridge, [FunctionTool(draw)], [("c1", "draw", {})], "done")
+    read = outcome.of("c1")
+
+    if failed and bridge is PYDANTIC:
+        return  # There a failure is a text.
+    assert read.images == [PNG]
+    named = ["[image/svg+xml: 6 bytes]", "[image/png: 0 bytes]"]
+    assert read.text.split("\n") == (["no", *named] if failed else named)
 
 
 def test_sounds_and_files_do_not_end_the_run(bridge: Any) -> None:

@@ -99,6 +99,16 @@ def noise() -> bytes:
     return file.getvalue()
 
 
+def wide() -> bytes:
+    """A picture of few bytes that is wider than a provider takes."""
+    file = BytesIO()
+    Image.new("1", (8_001, 1)).save(file, "PNG")
+    return file.getvalue()
+
+
+WIDE = wide()
+
+
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test has registries of its own: theirs are global."""
@@ -322,6 +332,7 @@ def test_links_sounds_and_images_alone() -> None:
         (ImageContent(data=b"broken"), "[image/png: 6 bytes]"),
         (ImageContent(data=b""), "[image/png: 0 bytes]"),
         (ImageContent(data=noise()[:2_000]), "[image/png: 2000 bytes]"),
+        (ImageContent(data=WIDE), f"[image/png: {len(WIDE)} bytes]"),
         (ImageContent(data=BMP, media_type="image/bmp"), f"[image/bmp: {len(BMP)} bytes]"),
         (ImageContent(uri="data:image/svg+xml;base64,PHN2Zy8+"), "[image/svg+xml: 6 bytes]"),
         (ImageContent(uri="data:image/svg+xml,<svg/>"), "[image: a data URL that cannot be read]"),
