@@ -110,6 +110,7 @@ class Reply:
         self._open: dict[Any, Written] = {}
         self._events: list[StreamEvent] = []
         self._settled: list[Written] = []
+        self._id: Any = None
 
     def take(self) -> list[StreamEvent]:
         """Return the events since the last call of this method."""
@@ -214,6 +215,16 @@ class Reply:
             return
         self.failure = StreamBroken(f"the provider reported: {message}")
         self.end(f"failed: {message}", complete=False)
+
+    def check_id(self, id: Any) -> None:
+        """Refuse a chunk that has the id of another stream. Not every chunk has an id.
+
+        Raises:
+            ValueError: The id is not that of the chunks before it.
+        """
+        if id and self._id and id != self._id:
+            raise mixed_streams("the chunk has the id of another stream")
+        self._id = self._id or id
 
     def _text(self, call: Written, arguments: Any) -> str | None:
         """Return arguments as JSON text. If they are nested too deeply, refuse their call."""
