@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functool import DefinitionError, Tool
+from functool.schema.json_schema import lookup
 
 RESERVED = frozenset(
     {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "join", "Untrusted", "Any", "Literal"}
@@ -175,10 +176,7 @@ class _Types:
     def _referred(self, ref: str, depth: int) -> str:
         if ref in self.named:
             return self.named[ref]
-        target: Any = self.root
-        for step in ref.removeprefix("#").strip("/").split("/") if ref.startswith("#") else ():
-            step = step.replace("~1", "/").replace("~0", "~")
-            target = target.get(step) if isinstance(target, Mapping) else None
+        target = lookup(self.root, ref)
         if target is self.root or not isinstance(target, Mapping):
             return "Any"
         hint = ref.rpartition("/")[2]

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from functool import ToolError
 from functool.call import to_json
+from functool.pointers import argument_at, escaped
 
 MAX_DEPTH = 100
 MAX_VALUES = 100_000
@@ -256,7 +257,7 @@ def _pointer(place: Place | None) -> str:
     names: list[str] = []
     while place is not None:
         place, name = place
-        names.append("/" + name.replace("~", "~0").replace("/", "~1"))
+        names.append("/" + escaped(name))
     return "".join(reversed(names))
 
 
@@ -269,7 +270,7 @@ def hidden_problems(
     in `given` belongs to a call inside of this one, whose arguments are a part of these.
     """
     known = set(given)
-    tops = sorted({_unescaped(place.split("/")[1]) for place in places if place})
+    tops = sorted({top for place in places if (top := argument_at(place)) is not None})
     lines: list[str] = []
     for problem in problems:
         path = str(problem.get("path", ""))
@@ -283,10 +284,6 @@ def hidden_problems(
                 f"{', '.join(tops) or 'they'}: what is wrong with untrusted values is hidden"
             )
     return "Invalid arguments. " + "; ".join(dict.fromkeys(lines))
-
-
-def _unescaped(step: str) -> str:
-    return step.replace("~1", "/").replace("~0", "~")
 
 
 def _part(value: Any, path: tuple[Any, ...]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from functool.dialects import Lost, placed
 from functool.dialects._cycles import cycles
 from functool.dialects._rules import Node, Rules, describe, rewrite, words
+from functool.pointers import escaped
 from functool.schema.json_schema import Names, children, resolved
 
 MAX_NODES = 20_000
@@ -135,9 +136,7 @@ class _Walk:
         keyword, key = str(where[0]), where[-1]
         if isinstance(child, bool) and (self.rules.booleans or keyword == "additionalProperties"):
             return
-        below = "/".join(
-            (path, *(str(part).replace("~", "~0").replace("/", "~1") for part in where))
-        )
+        below = "/".join((path, *(escaped(str(step)) for step in where)))
         if child is False and keyword == "properties":
             del node[keyword][key]
             self.lose(below, "a property that no value fits is left out")

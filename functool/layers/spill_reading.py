@@ -12,6 +12,7 @@ from typing import Any
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from functool import ToolError
+from functool.pointers import unescaped
 
 PIECE, OVERLAP = 400, 100
 """How a search cuts long lines, in characters. A match of up to 100 is never cut in two."""
@@ -83,7 +84,7 @@ def within(text: str, path: str) -> str:
                 return step(value[int(name)], rest, here)
         raise ToolError(f"The path leads nowhere at {here}. {shape(json.dumps(value), 500)}.")
 
-    names = [part.replace("~1", "/").replace("~0", "~") for part in path.strip("/").split("/")]
+    names = [unescaped(step) for step in path.strip("/").split("/")]
     value = _json(text)
     if isinstance(value, str):
         raise ToolError("The result is no JSON: read it by offset or by lines.")
