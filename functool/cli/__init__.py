@@ -338,14 +338,18 @@ def check(
         _with_toolset(target, run, headers=headers)
     if not findings:
         raise click.ClickException(f"there are no tools in {target}")
-    if as_json:
-        click.echo(json.dumps(findings, indent=2))
-    else:
-        for name, found in findings.items():
-            lines = [f"{name}: {finding}" for finding in found] or [f"{name}: ok"]
-            click.echo(visible("\n".join(lines)))
+    _show_findings(findings, as_json)
     if any(findings.values()):
         raise click.exceptions.Exit(1)
+
+
+def _show_findings(findings: dict[str, list[str]], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(findings, indent=2))
+        return
+    for name, found in findings.items():
+        lines = [f"{name}: {finding}" for finding in found] or [f"{name}: ok"]
+        click.echo(visible("\n".join(lines)))
 
 
 @main.group()

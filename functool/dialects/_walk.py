@@ -342,23 +342,22 @@ def _refers(members: Any) -> bool:
 def _together(parts: Iterable[Node]) -> Node | None:
     """Merge schemas into one that says the same; None where they contradict each other."""
     out: Node = {}
-    required: set[str] = set()
+    # These two are filled in place, because a stranger's schema may have thousands of parts.
+    properties: Node = {}
+    required: Node = {}
     for part in parts:
         for key, value in part.items():
-            known: Any = out.get(key)
-            if key not in out:
-                out[key] = dict(value) if key == "properties" and isinstance(value, dict) else value
-            elif known == value or key in ("title", "description"):
-                continue
+            if key == "properties" and isinstance(value, dict):
+                if any(properties.get(name, child) != child for name, child in value.items()):
+                    return None
+                properties.update(value)
+                out[key] = properties
             elif key == "required":
-                out[key] = [*known, *(name for name in value if str(name) not in required)]
-            elif key == "properties" and all(
-                known.get(name, child) == child for name, child in value.items()
-            ):
-                known.update(value)
-            else:
+                required |= {str(name): name for name in value}
+                out[key] = required
+            elif out.setdefault(key, value) != value and key not in ("title", "description"):
                 return None
-            if key == "required":
-                required.update(map(str, value))
+    if "required" in out:
+        out["required"] = [*required.values()]
     owners = sum(bool(part.get("properties")) for part in parts)
     return None if out.get("additionalProperties") is False and owners > 1 else out

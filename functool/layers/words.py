@@ -142,17 +142,9 @@ class WordIndex:
         rare = {s: math.log(1 + (count - n + 0.5) / (n + 0.5)) for s, n in holding.items()}
         share = NAME_SHARE * sum(rare.values()) / max(1, len(rare))
         for number, texts in enumerate(documents):
-            times: dict[str, float] = {}
-            for text, mean, (weight, shortness) in zip(
-                texts, average, FIELDS.values(), strict=True
-            ):
-                # `or 1` avoids a division by zero for an empty text.
-                worth = weight / (1 - shortness + shortness * (len(text) or 1) / mean)
-                for stem in text:
-                    times[stem] = times.get(stem, 0.0) + worth
             name = set(texts[0])
             bonus = share / (sum(rare[stem] for stem in name) or 1.0)
-            for stem, worth in times.items():
+            for stem, worth in _worth_of_stems(texts, average).items():
                 score = rare[stem] * (worth / (SATURATION + worth) + bonus * (stem in name))
                 numbers, scores = self._postings.setdefault(stem, (array("I"), array("f")))
                 numbers.append(number)
@@ -202,6 +194,17 @@ class WordIndex:
                 if number in parts:
                     parts[number][stem] = score
         return _spread(parts, limit)
+
+
+def _worth_of_stems(texts: list[list[str]], average: list[float]) -> dict[str, float]:
+    """Return how much each stem of a document counts: by its fields, and how short these are."""
+    found: dict[str, float] = {}
+    for text, mean, (weight, shortness) in zip(texts, average, FIELDS.values(), strict=True):
+        # `or 1` avoids a division by zero for an empty text.
+        worth = weight / (1 - shortness + shortness * (len(text) or 1) / mean)
+        for stem in text:
+            found[stem] = found.get(stem, 0.0) + worth
+    return found
 
 
 def _best_first(
