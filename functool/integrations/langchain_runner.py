@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functool import Context, Decision, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import as_it_was, decide, key_of, missing, put_aside, taken_up
+from functool.integrations._agents import (
+    as_it_was,
+    decide,
+    kept_if_undecided,
+    key_of,
+    missing,
+    taken_up,
+)
 
 try:
     from langchain_core.messages import AIMessage, HumanMessage
@@ -57,11 +64,8 @@ async def runner(
     given: Any = {"messages": [HumanMessage(text)]}
     while True:
         if pause is not None:
-            try:
+            with kept_if_undecided(context, key, pause):
                 given = Command(resume=await _settle(pause, context))
-            except BaseException:  # Nothing has run: the same call may go on here later.
-                put_aside(context, key, pause)
-                raise
         state, pending = await _run(agent, given, context, options)
         if not pending:
             break

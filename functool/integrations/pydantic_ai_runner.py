@@ -11,9 +11,9 @@ from functool.integrations._agents import (
     USAGE,
     as_it_was,
     decide,
+    kept_if_undecided,
     key_of,
     missing,
-    put_aside,
     taken_up,
 )
 
@@ -45,11 +45,8 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             run = await _run(agent, context, text, **_history(context.thread), **options)
         else:
             before, results = paused
-            try:
+            with kept_if_undecided(context, key, paused):
                 await _settle(before.output, results, context)
-            except BaseException:  # Nothing has run: the same call may go on here later.
-                put_aside(context, key, paused)
-                raise
             history = {
                 "message_history": before.all_messages(),
                 "usage": before.usage,
