@@ -95,7 +95,7 @@ def _agreed(
             return True
         seen = [written.get(request.tool) if shown is None else shown.arguments]
         seen += [] if arguments is None else [edits[request.tool]]
-        # A person who saw more labels than this request has saw all of it.
+        # The person has to have seen every label of this request, and may have seen more.
         labels = request.sources if shown is None else shown.sources
         return about_this and (
             any(same_json(request.arguments, one) for one in seen)

@@ -67,7 +67,7 @@ def answered(ask: Callable[..., Answer], *words: Any, **options: Any) -> Answer 
             return ask(*words, **options)
     except click.Abort as error:
         click.echo(err=True)
-        # click raises the same for both, from the one that it caught.
+        # click raises an Abort for Ctrl-C and for Ctrl-D alike. Its context tells which it was.
         if isinstance(error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
         return None

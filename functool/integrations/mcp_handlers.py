@@ -84,7 +84,7 @@ class Handlers:
         Raises:
             DefinitionError: A tool cannot be served, or two have one name. The old tools stay.
         """
-        async with self._replacing:  # The last one that was asked for has to be the last.
+        async with self._replacing:  # In order: what was asked for last is served in the end.
             tools = _toolset(tools)
             served = await in_thread(self._described, tools)
             self._toolset, self._served = tools, served

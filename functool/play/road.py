@@ -57,7 +57,7 @@ def with_steps(tool: Tool, send: Send) -> Tool:
             result: ToolResult = await proceed()
             did = "failed" if result.is_error else "done"
             return result
-        except SystemExit:  # It would end the page.
+        except SystemExit:  # A body that exits must not end the page.
             return ToolResult.failed("The tool tried to end the program.", type="SystemExit")
         finally:
             _step(send, "body", call.name, did, begun)
