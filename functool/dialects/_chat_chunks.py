@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from functool.dialects._reply import Reply, Written, mixed_streams
+from functool.dialects._reply import Reply, Written, mixed_streams, no_such_call
 from functool.dialects._wire import get, listed, mismatch
 
 _COMPLETE = ("stop", "tool_calls", "function_call")
@@ -85,7 +85,7 @@ class ChatChunks:
                 self._nameless[key] = self._nameless.get(key, "") + (arguments or "")
                 return
             if not name:
-                raise ValueError("arguments came for a call that did not start in this stream")
+                raise no_such_call()
             found = self._start(key, name, reply)
         elif name and name != found.name:
             raise mixed_streams("a call changed its name")

@@ -11,7 +11,7 @@ from typing import Any
 
 from functool import ArgumentError
 from functool.binding.json_text import MAX_DEPTH
-from functool.dialects._reply import TOO_DEEP, Reply, Written
+from functool.dialects._reply import TOO_DEEP, Reply, Written, no_such_call
 from functool.dialects._wire import get, mismatch
 
 _FIELDS = ("candidates", "prompt_feedback", "usage_metadata", "response_id", "model_version")
@@ -69,7 +69,7 @@ class GeneratedChunks:
         name, args = get(entry, "name"), get(entry, "args")
         if self._open is None or name:
             if not name:
-                raise ValueError("arguments came for a call that did not start in this stream")
+                raise no_such_call()
             self._open = reply.start(self._count, name, get(entry, "id"))
             self._count, self._pieces, self._gaps = self._count + 1, {}, 0
             self._fits = True

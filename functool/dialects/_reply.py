@@ -29,6 +29,11 @@ def mixed_streams(problem: str) -> ValueError:
     return ValueError(f"{problem}: two streams are mixed")
 
 
+def no_such_call() -> ValueError:
+    """Return the error for a chunk with arguments of a call that has not begun."""
+    return ValueError("arguments came for a call that did not start in this stream")
+
+
 class Brackets:
     """Finds the end of a JSON object or list whose text arrives in pieces."""
 

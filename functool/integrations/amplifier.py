@@ -33,7 +33,7 @@ from functool import (
 from functool.call import failure_of
 from functool.content import base64_of
 from functool.executors import inline
-from functool.integrations.values import bytes_of, json_items, text_of
+from functool.integrations.values import bytes_of, check_readable, json_items, text_of
 from functool.integrations.visible import arguments_text, sources_text
 from functool.layers.some_tools import one_tool
 
@@ -265,11 +265,7 @@ def _session_context(coordinator: Any, config: Any) -> Context[Any]:
     async def approve(request: ApprovalRequest) -> Decision:
         arguments = arguments_text(request.arguments, indent=None)
         sources = sources_text(request.sources)
-        length = len(arguments) + len(sources)
-        if length > MAX_QUESTION:
-            size = f"the arguments are {length:,} characters long"
-            why = f"{size}, and a person is shown at most {MAX_QUESTION:,}"
-            raise GuardrailError(f"The call was refused. Nobody was asked: {why}.")
+        check_readable(arguments + sources, MAX_QUESTION)
         prompt = f"Allow the tool {request.tool} to run with {arguments}?{sources}"
         try:
             answer = await coordinator.approval_system.request_approval(

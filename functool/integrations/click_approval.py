@@ -13,6 +13,7 @@ import click
 
 from functool import ApprovalRequest, Decision, GuardrailError
 from functool.integrations._signals import handled
+from functool.integrations.values import check_readable
 from functool.integrations.visible import arguments_text, sources_text, visible
 
 NO_TERMINAL = "There is no terminal to ask at: --yes approves."
@@ -33,10 +34,7 @@ def approve(request: ApprovalRequest) -> Decision:
             terminal. So the call is refused.
     """
     shown = arguments_text(request.arguments) + sources_text(request.sources)
-    if len(shown) > MAX_QUESTION:
-        size = f"the arguments are {len(shown):,} characters long"
-        why = f"{size}, and a person is shown at most {MAX_QUESTION:,}"
-        raise GuardrailError(f"The call was refused. Nobody was asked: {why}.")
+    check_readable(shown, MAX_QUESTION)
     question = f"Allow {request_text(request)} to run?"
     if not sys.stdin.isatty():
         click.echo(f"{question}\n{NO_TERMINAL}", err=True)

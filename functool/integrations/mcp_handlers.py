@@ -28,6 +28,7 @@ from functool.integrations import mcp_approval as approval
 from functool.integrations.mcp_approval import Approved, Request
 from functool.integrations.mcp_contexts import Contexts, MakeContext
 from functool.integrations.mcp_served import Served, answer
+from functool.integrations.values import exit_refused
 from functool.layers.passing import is_passing
 
 Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
@@ -179,7 +180,7 @@ class Handlers:
         except SystemExit:
             # A call must not end the server. A body that parses a command line exits on a wrong
             # word.
-            return ToolResult.failed("The tool tried to end the program.", type="SystemExit")
+            return exit_refused()
 
     def _decide(
         self,

@@ -13,6 +13,7 @@ from functool import (
     AudioContent,
     Content,
     FileContent,
+    GuardrailError,
     ImageContent,
     TextContent,
     Tool,
@@ -74,6 +75,23 @@ def json_items(items: Mapping[Any, Any]) -> dict[str, Any]:
 def text_of(part: Content) -> str:
     """Return a part as text. An image, sound or file becomes a placeholder that names it."""
     return ToolResult(output=[part]).text
+
+
+def check_readable(text: str, most: int) -> None:
+    """Refuse a call if a person could not be shown all of its arguments.
+
+    Raises:
+        GuardrailError: The text has more than `most` characters.
+    """
+    if len(text) > most:
+        size = f"the arguments are {len(text):,} characters long"
+        why = f"{size}, and a person is shown at most {most:,}"
+        raise GuardrailError(f"The call was refused. Nobody was asked: {why}.")
+
+
+def exit_refused() -> ToolResult:
+    """Return the result of a body that raised SystemExit, where others need the program."""
+    return ToolResult.failed("The tool tried to end the program.", type="SystemExit")
 
 
 def texts_only(output: Iterable[Content]) -> bool:
