@@ -23,16 +23,15 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
-    ToolDisabledError,
     ToolEvent,
     ToolFailure,
     ToolResult,
     Toolset,
     Tripwire,
 )
-from functool.call import failure_of
 from functool.content import base64_of
 from functool.executors import inline
+from functool.integrations._agents import answer_to
 from functool.integrations.values import bytes_of, check_readable, json_items, text_of
 from functool.integrations.visible import arguments_text, sources_text
 from functool.layers.some_tools import one_tool
@@ -106,12 +105,9 @@ class Exported:
                 for key, item in given.items()
                 if key in known or not str(key).startswith("_")
             }
-        if not self.tool.is_enabled(self.context):
-            return _native(failure_of(ToolDisabledError.of(self.name)))
+        call = ToolCall(name=self.name, arguments=given, id=call_id)
         try:
-            result = await self.tool.invoke(
-                ToolCall(name=self.name, arguments=given, id=call_id), self.context
-            )
+            result = await answer_to(self.tool, call, self.context)
         except Tripwire as stop:
             result = ToolResult(error=ToolFailure(type="Tripwire", message=str(stop)))
             # An exception would end this call only. Cancelling the session ends the run.
