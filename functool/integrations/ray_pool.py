@@ -194,24 +194,22 @@ class _Sender:
             if room < 1:
                 return  # The next answer sends the waiting calls.
             jobs = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
-            if jobs := [job for job in jobs if not job.answer.done()]:
-                self._send_chunk(actor, jobs)
-
-    def _send_chunk(self, actor: _Actor, jobs: list[_Job]) -> None:
-        chunk = uuid4().hex
-        actor.load += len(jobs)
-        for place, job in enumerate(jobs):
-            job.actor, job.chunk, job.place = actor, chunk, place
-        packed = packed_chunk(chunk, [job.request for job in jobs])
-        try:
-            if not ray.is_initialized():  # Otherwise Ray would start a new cluster.
-                raise RuntimeError("Ray is not connected")
-            # Send here, not in a task: a task would begin only after all other ready ones.
-            sent = actor.handle.run.remote(packed)
-        except Exception as error:
-            self._give_up(actor, jobs, error)
-        else:
-            self._begin(self._exchange(actor, chunk, jobs, sent))
+            jobs = [job for job in jobs if not job.answer.done()]
+            if jobs:
+                chunk = uuid4().hex
+                actor.load += len(jobs)
+                for place, job in enumerate(jobs):
+                    job.actor, job.chunk, job.place = actor, chunk, place
+                packed = packed_chunk(chunk, [job.request for job in jobs])
+                try:
+                    if not ray.is_initialized():  # Otherwise Ray would start a new cluster.
+                        raise RuntimeError("Ray is not connected")
+                    # Send here, not in a task: a task would begin only after all other ready ones.
+                    sent = actor.handle.run.remote(packed)
+                except Exception as error:
+                    self._give_up(actor, jobs, error)
+                else:
+                    self._begin(self._exchange(actor, chunk, jobs, sent))
 
     def _share(self, actors: int) -> int:
         """Return how many of the waiting calls one actor gets, so that all get equal parts."""

@@ -39,10 +39,10 @@ from functool.layers.journal_replay import (
     Proceed,
     answered,
     arguments_text,
+    definition_of,
     label,
     note,
     pauses,
-    recorded_definition,
 )
 from functool.layers.journal_store import Row, Store, retry_while_busy
 from functool.layers.large import LARGE, one_large
@@ -84,7 +84,7 @@ class Once:
             call.metadata = {**call.metadata, "journal": {"key": row.key}}
             label(call, context)
             if not defined:
-                defined.append(recorded_definition(tool))
+                defined.append(definition_of(tool))
             definition = defined[0]  # Two threads may have added it.
             try:
                 await _retry_while_busy(

@@ -47,7 +47,7 @@ class Definition(NamedTuple):
     digest: str
 
 
-def recorded_definition(tool: Tool) -> Definition:
+def definition_of(tool: Tool) -> Definition:
     """Return the whole definition of a tool that a model may be sent."""
     schema = tool.schema
     form = {

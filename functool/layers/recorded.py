@@ -31,9 +31,9 @@ from functool.layers.journal_replay import (
     Proceed,
     Replay,
     arguments_text,
+    definition_of,
     label,
     pauses,
-    recorded_definition,
 )
 from functool.layers.some_tools import around_each, each
 
@@ -102,7 +102,7 @@ def _recording(new: Recording) -> Use:
 
     def use(tools: Any) -> Any:
         def noting(tool: Tool) -> Around:
-            new.definitions[tool.name] = recorded_definition(tool).form
+            new.definitions[tool.name] = definition_of(tool).form
             return _noting(tool.name, new.entries, numbers)
 
         return around_each(tools, noting)
@@ -156,7 +156,7 @@ def _refuse_changed(tool: Tool, form: str | None, path: Path) -> None:
     remedy = f"delete {path.name} to record anew"
     if form is None:
         raise DefinitionError(f"{tool.name!r} had no part in what was recorded: {remedy}")
-    was, now = json.loads(form), json.loads(recorded_definition(tool).form)
+    was, now = json.loads(form), json.loads(definition_of(tool).form)
     if changed := sorted(name for name in {*was, *now} if was.get(name) != now.get(name)):
         raise DefinitionError(
             f"the definition of {tool.name!r} has changed since its calls were recorded"

@@ -12,7 +12,6 @@ from typing import Any
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from functool import ToolError
-from functool.pointers import unescaped
 
 PIECE, OVERLAP = 400, 100
 """How a search cuts long lines, in characters. A match of up to 100 is never cut in two."""
@@ -67,30 +66,29 @@ def within(text: str, path: str) -> str:
     Raises:
         ToolError: The path leads nowhere.
     """
-    names = [unescaped(step) for step in path.strip("/").split("/")]
+
+    def step(value: Any, steps: list[str], done: str) -> Any:
+        if not steps:
+            return value
+        name, *rest = steps
+        here = f"{done}/{name}"
+        if isinstance(value, dict) and name in value:
+            return step(value[name], rest, here)
+        if isinstance(value, list):
+            first, colon, last = name.partition(":")
+            if colon and all(not end or _is_place(end) for end in (first, last)):
+                chosen = value[int(first or 0) : int(last) if last else None]
+                return [step(item, rest, here) for item in chosen]
+            if _is_place(name) and int(name) < len(value):
+                return step(value[int(name)], rest, here)
+        raise ToolError(f"The path leads nowhere at {here}. {shape(json.dumps(value), 500)}.")
+
+    names = [part.replace("~1", "/").replace("~0", "~") for part in path.strip("/").split("/")]
     value = _json(text)
     if isinstance(value, str):
         raise ToolError("The result is no JSON: read it by offset or by lines.")
-    found = _at(value, [name for name in names if name], "")
+    found = step(value, [name for name in names if name], "")
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-
-
-def _at(value: Any, steps: list[str], done: str) -> Any:
-    """Return the value that the steps lead to. `done` is the path so far, for an error."""
-    if not steps:
-        return value
-    name, *rest = steps
-    here = f"{done}/{name}"
-    if isinstance(value, dict) and name in value:
-        return _at(value[name], rest, here)
-    if isinstance(value, list):
-        first, colon, last = name.partition(":")
-        if colon and all(not end or _is_place(end) for end in (first, last)):
-            chosen = value[int(first or 0) : int(last) if last else None]
-            return [_at(item, rest, here) for item in chosen]
-        if _is_place(name) and int(name) < len(value):
-            return _at(value[int(name)], rest, here)
-    raise ToolError(f"The path leads nowhere at {here}. {shape(json.dumps(value), 500)}.")
 
 
 def _is_place(name: str) -> bool:

@@ -890,13 +890,13 @@ def test_a_call_that_ends_while_another_thread_looks_at_it_answers_it(journal, m
 
 def test_two_threads_make_the_first_calls_of_a_tool(journal, monkeypatch):
     """The first calls may come together on two threads: these and all later ones are answered."""
-    together, define = threading.Barrier(2, timeout=10), journal_once.recorded_definition
+    together, define = threading.Barrier(2, timeout=10), journal_once.definition_of
 
     def slow_definition(tool):
         together.wait()
         return define(tool)
 
-    monkeypatch.setattr(journal_once, "recorded_definition", slow_definition)
+    monkeypatch.setattr(journal_once, "definition_of", slow_definition)
     pay, effects = counted()
     pay = journal.once(pay, run="r")
 

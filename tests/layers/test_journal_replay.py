@@ -21,7 +21,7 @@ from functool import (
 )
 from functool.layers import journal_replay
 from functool.layers.journal import JournalError
-from functool.layers.journal_replay import recorded_definition, tool_from
+from functool.layers.journal_replay import definition_of, tool_from
 from tests.support import call
 
 
@@ -220,7 +220,7 @@ def test_running_for_real_needs_tools(journal):
 
 def test_a_tool_from_its_definition_has_no_body():
     """A tool that was made of a record answers nothing by itself."""
-    tool = tool_from(recorded_definition(counting()).form)
+    tool = tool_from(definition_of(counting()).form)
 
     result = call(tool, {"about": "x"})
 
