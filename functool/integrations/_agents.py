@@ -279,7 +279,7 @@ def key_of(bridge: str, context: Context[Any], text: str) -> str:
 
 
 @contextmanager
-def kept_if_undecided(context: Context[Any], key: str, paused: Any) -> Iterator[None]:
+def put_aside(context: Context[Any], key: str, paused: Any) -> Iterator[None]:
     """Keep a paused run in the context's state if the decisions about it cannot all be made now.
 
     The labels of what its agent has read are kept as well.

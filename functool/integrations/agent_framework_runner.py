@@ -9,14 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from functool import Context, DefinitionError, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import (
-    as_it_was,
-    decide,
-    kept_if_undecided,
-    key_of,
-    missing,
-    taken_up,
-)
+from functool.integrations._agents import as_it_was, decide, key_of, missing, put_aside, taken_up
 
 try:
     import agent_framework as af
@@ -66,7 +59,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
         _claim(made or agent, context)
         paused = _Paused(_session(made or agent, context), made)
     while True:
-        with kept_if_undecided(context, key, paused):
+        with put_aside(context, key, paused):
             message = await _decide(paused, context) if paused.requests else text
         response = await _run(paused.made or agent, message, paused.session, context, options)
         # The framework counts only tokens. Each reply of the model stands for one request.

@@ -8,14 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functool import Context, Decision, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import (
-    as_it_was,
-    decide,
-    kept_if_undecided,
-    key_of,
-    missing,
-    taken_up,
-)
+from functool.integrations._agents import as_it_was, decide, key_of, missing, put_aside, taken_up
 
 try:
     from langchain_core.messages import AIMessage, HumanMessage
@@ -64,7 +57,7 @@ async def runner(
     given: Any = {"messages": [HumanMessage(text)]}
     while True:
         if pause is not None:
-            with kept_if_undecided(context, key, pause):
+            with put_aside(context, key, pause):
                 given = Command(resume=await _settle(pause, context))
         state, pending = await _run(agent, given, context, options)
         if not pending:

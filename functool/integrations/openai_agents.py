@@ -39,9 +39,9 @@ from functool.integrations._agents import (
     as_it_was,
     asker,
     decide,
-    kept_if_undecided,
     key_of,
     missing,
+    put_aside,
     relayed,
     taken_up,
 )
@@ -167,7 +167,7 @@ async def runner(agent: Agent[Any], text: str, context: Context[Any], **options:
     start, decided_ids = taken_up(context, key) or (text, set())
     while True:
         if isinstance(start, RunState):
-            with kept_if_undecided(context, key, (start, decided_ids)):
+            with put_aside(context, key, (start, decided_ids)):
                 await _settle(start, decided_ids, context)
         run = await _run(agent, start, context, options)
         if not run.interruptions:

@@ -11,9 +11,9 @@ from functool.integrations._agents import (
     USAGE,
     as_it_was,
     decide,
-    kept_if_undecided,
     key_of,
     missing,
+    put_aside,
     taken_up,
 )
 
@@ -45,7 +45,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             run = await _run(agent, context, text, **_history(context.thread), **options)
         else:
             before, results = paused
-            with kept_if_undecided(context, key, paused):
+            with put_aside(context, key, paused):
                 await _settle(before.output, results, context)
             history = {
                 "message_history": before.all_messages(),
