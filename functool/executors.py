@@ -161,9 +161,8 @@ def _kinds_in(on: Any) -> tuple[type[Exception], ...]:
 def _waiting(wait: Any) -> Callable[[int, Exception], Any]:
     """Return a function that gives the seconds to wait after a failed attempt. It may be async."""
     if callable(wait):
-        ask: Callable[..., Any] = wait
-        count = 2 if takes(ask, 2) else 1
-        return lambda *asked: ask(*asked[:count])
+        count = 2 if takes(wait, 2) else 1
+        return lambda *asked: wait(*asked[:count])
     seconds = 0.0 if wait is None else wait
     if not _is_seconds(seconds):
         raise DefinitionError(f"wait must be a number of seconds or a function, not {wait!r}")
