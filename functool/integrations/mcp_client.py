@@ -136,7 +136,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
         close = get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
         raise DefinitionError(f"connect has no option {name!r}; {hint}")
-    _refused("connect", ToolResult, **options)
+    _answering("connect", ToolResult, **options)  # An option that no tool takes fails here.
 
 
 class _Tools(Toolset):
@@ -264,9 +264,9 @@ def _tool(
 ) -> Tool:
     if link.refusal(definition.name):
         again = ToolResult.failed(ACCEPTED)
-        return _refused(name, lambda: link.refusal(definition.name) or again)
+        return _answering(name, lambda: link.refusal(definition.name) or again)
     if reason := untrusted.unusable(definition):
-        return _refused(name, lambda: ToolResult.failed(reason))
+        return _refused(name, reason)
 
     async def handler(arguments: Mapping[str, Any], context: Context[Any]) -> ToolResult:
         return await link.call(definition.name, arguments, context, check)
@@ -280,21 +280,25 @@ def _tool(
         parameters = untrusted.cleaned(definition.input_schema)
         output = untrusted.cleaned(untrusted.output_of(definition))
         if untrusted.has_hidden(parameters) or untrusted.has_hidden(output):
-            return _refused(name, lambda: ToolResult.failed(INVISIBLE))
+            return _refused(name, INVISIBLE)
         check = untrusted.answer_check(definition)
         more = {**options, "settings": settings, "output": output}
         tool = SchemaTool(name, description, parameters, handler, **more)
     except Exception as error:
         # The schema of one tool may break anything. The other tools have to work.
-        text = f"The tool's definition cannot be used: {visible(str(error))}"
-        return _refused(name, lambda: ToolResult.failed(text))
+        return _refused(name, f"The tool's definition cannot be used: {visible(str(error))}")
     if keyword := untrusted.wrong_keyword(tool.schema.plain):
         wrong = f"The tool's definition cannot be used: a value of {keyword!r} is no JSON Schema."
-        return _refused(name, lambda: ToolResult.failed(wrong))
+        return _refused(name, wrong)
     return tool
 
 
-def _refused(name: str, answer: Callable[[], ToolResult], **options: Any) -> Tool:
+def _refused(name: str, reason: str) -> Tool:
+    """Return a tool for a definition that cannot be used. Calling it says why."""
+    return _answering(name, lambda: ToolResult.failed(reason))
+
+
+def _answering(name: str, answer: Callable[[], ToolResult], **options: Any) -> Tool:
     async def handler(arguments: Mapping[str, Any]) -> ToolResult:
         return answer()
 
