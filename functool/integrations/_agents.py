@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -278,17 +278,9 @@ def key_of(bridge: str, context: Context[Any], text: str) -> str:
     return json.dumps([bridge, tool, context.call.id if context.call else "", text])
 
 
-@contextmanager
-def put_aside(context: Context[Any], key: str, paused: Any) -> Iterator[None]:
-    """Keep a paused run in the context's state if the decisions about it cannot all be made now.
-
-    The labels of what its agent has read are kept as well.
-    """
-    try:
-        yield
-    except BaseException:  # Nothing has run: the same call may go on here later.
-        context.state[key] = paused, [*(context.inner_sources or ())]
-        raise
+def put_aside(context: Context[Any], key: str, paused: Any) -> None:
+    """Keep a paused run in the context's state, with the labels of what its agent has read."""
+    context.state[key] = paused, [*(context.inner_sources or ())]
 
 
 def taken_up(context: Context[Any], key: str) -> Any:

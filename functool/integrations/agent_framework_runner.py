@@ -59,8 +59,11 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
         _claim(made or agent, context)
         paused = _Paused(_session(made or agent, context), made)
     while True:
-        with put_aside(context, key, paused):
+        try:
             message = await _decide(paused, context) if paused.requests else text
+        except BaseException:  # Nothing has run: the same call may go on here later.
+            put_aside(context, key, paused)
+            raise
         response = await _run(paused.made or agent, message, paused.session, context, options)
         # The framework counts only tokens. Each reply of the model stands for one request.
         paused.usage["requests"] += sum(

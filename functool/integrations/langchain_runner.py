@@ -57,8 +57,11 @@ async def runner(
     given: Any = {"messages": [HumanMessage(text)]}
     while True:
         if pause is not None:
-            with put_aside(context, key, pause):
+            try:
                 given = Command(resume=await _settle(pause, context))
+            except BaseException:  # Nothing has run: the same call may go on here later.
+                put_aside(context, key, pause)
+                raise
         state, pending = await _run(agent, given, context, options)
         if not pending:
             break

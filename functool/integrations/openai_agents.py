@@ -167,8 +167,11 @@ async def runner(agent: Agent[Any], text: str, context: Context[Any], **options:
     start, decided_ids = taken_up(context, key) or (text, set())
     while True:
         if isinstance(start, RunState):
-            with put_aside(context, key, (start, decided_ids)):
+            try:
                 await _settle(start, decided_ids, context)
+            except BaseException:  # Nothing has run: the same call may go on here later.
+                put_aside(context, key, (start, decided_ids))
+                raise
         run = await _run(agent, start, context, options)
         if not run.interruptions:
             break

@@ -45,8 +45,11 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             run = await _run(agent, context, text, **_history(context.thread), **options)
         else:
             before, results = paused
-            with put_aside(context, key, paused):
+            try:
                 await _settle(before.output, results, context)
+            except BaseException:  # Nothing has run: the same call may go on here later.
+                put_aside(context, key, paused)
+                raise
             history = {
                 "message_history": before.all_messages(),
                 "usage": before.usage,
