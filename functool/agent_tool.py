@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, ToolError
-from functool.executors import in_thread, inline
+from functool.executors import in_thread, inline, run_with
 from functool.generators import exhaust_async
 from functool.guardrails.asking import callables
 from functool.guardrails.labels import agents, labels_of
@@ -159,8 +159,7 @@ def _method_of(agent: Any) -> Any:
 async def _call_runner(func: Callable[..., Any], *args: Any) -> Any:
     """Call a function that runs an agent. A sync one runs on a thread, as it may take minutes."""
     is_async = run_kind(func) in ("coroutine", "async generator")
-    value = await (inline if is_async else in_thread)(func, *args)
-    return await value if inspect.isawaitable(value) else value
+    return await run_with(inline if is_async else in_thread, func, *args)
 
 
 def _key_of(agent: Any, thread: Any) -> Any:

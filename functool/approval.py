@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from functool.pointers import argument_at
+
 T = TypeVar("T")
 
 MODEL = "the model"
@@ -211,8 +213,8 @@ class Grant:
         if not self.is_open or (self.tool, self.definition) != (request.tool, request.definition):
             return False
         labels = (place for place, names in request.sources.items() if {*names} != {MODEL})
-        labelled = {place[:1] + place[1:].partition("/")[0] for place in labels}
-        if self.free and labelled & {"", *(f"/{escaped(name)}" for name in self.free)}:
+        labelled = {argument_at(place) for place in labels}
+        if self.free and labelled & {None, *self.free}:
             return False
         sent, wanted = request.arguments, {**defaults, **self.arguments}
         names = (sent.keys() | self.arguments.keys()) - set(self.free)
@@ -237,11 +239,6 @@ class Grant:
 def asked(schema: Any, arguments: Mapping[str, Any], id: str, sources: Any) -> ApprovalRequest:
     """Return the request for a call of the tool with this schema."""
     return ApprovalRequest.of(schema.name, definition_of(schema), arguments, id, sources)
-
-
-def escaped(name: str) -> str:
-    """Return a name as a JSON pointer writes it."""
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def definition_of(schema: Any) -> str:

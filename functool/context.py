@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
@@ -23,11 +23,6 @@ from functool.errors import DefinitionError, hint_at
 Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 Listener = Callable[["ToolEvent"], object]
-# Decisions by the digest of their request. The number says until when a decision may be used, by
-# `time.monotonic`; with 0.0 it is for one call only. A decision from the host has its request as
-# well. Those of a call also hold each grant that it has used, by the grant's id.
-_Answers = dict[str, tuple[Any, ...]]
-
 logger: logging.Logger = logging.getLogger("functool")
 _counting = threading.Lock()  # Global, because a context that holds a lock cannot be pickled.
 
@@ -43,7 +38,19 @@ class ToolEvent:
     at: float = field(default_factory=time.time)
 
 
-class _Expiring(dict[str, tuple[Any, ...]]):
+class _Answer(NamedTuple):
+    """A decision, or a grant that a call has used.
+
+    `until` says how long it may be used, by `time.monotonic`; 0.0 is for one call only. `request`
+    is what the host has decided about.
+    """
+
+    until: float
+    made: Any
+    request: Any = None
+
+
+class _Expiring(dict[str, _Answer]):
     """Decisions by digest. A pickle holds the time that they have left, for another clock."""
 
     def __reduce__(self) -> Any:
@@ -58,9 +65,8 @@ def _expiring_again(left: Mapping[str, tuple[Any, ...]]) -> _Expiring:
     If one of the dates is wrong, a decision has at most the time that it had when it was pickled.
     """
     now, today = time.monotonic(), time.time()
-    return _Expiring(
-        {key: (now + min(most, until - today), *made) for key, (most, until, *made) in left.items()}
-    )
+    ends = {key: now + min(most, until - today) for key, (most, until, *_) in left.items()}
+    return _Expiring({key: _Answer(ends[key], *made) for key, (_, _, *made) in left.items()})
 
 
 @dataclass(slots=True)
@@ -99,9 +105,10 @@ class Context(Generic[Deps]):
     schema: ToolSchema | None = None
     inner_sources: list[str] | None = None  # Untrusted tools that the body of this call has called.
     _mailbox: _Mailbox | None = None
-    _decided: _Answers = {}  # The decisions that this call has used. Replaced, never modified.
+    # By digest, or by the id of a grant: what this call has used. Replaced, never modified.
+    _decided: Mapping[str, _Answer] = {}
     # The decisions that a wrapper's call hands to the call of its inner tool, which takes them out.
-    _handed: list[_Answers] | None = None
+    _handed: list[Mapping[str, _Answer]] | None = None
 
     def __init__(
         self,
@@ -121,7 +128,7 @@ class Context(Generic[Deps]):
         self.notes: dict[str, Any] = {}
         # All views of a context share these objects.
         self._listeners: list[tuple[Listener, bool]] = []
-        self._answers: _Answers = _Expiring()
+        self._answers: dict[str, _Answer] = _Expiring()
         self._grants: dict[str, Grant] = {}
 
     @staticmethod
@@ -163,9 +170,8 @@ class Context(Generic[Deps]):
         approver that remembers answers needs this method.
         """
         again = getattr(self.approver, "fresh", lambda: self.approver)
-        own: dict[str, Any] = {"state": {}, "_answers": _Expiring(), "_grants": {}}
-        own["approver"] = again()
-        return self.view(call=None, schema=None, _mailbox=None, _decided={}, **own)
+        own: dict[str, Any] = {"_answers": _Expiring(), "_grants": {}, "approver": again()}
+        return self.view(call=None, schema=None, state={}, _mailbox=None, _decided={}, **own)
 
     def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
         """Return a view with one more listener, which gets only the events of this view.
@@ -191,7 +197,7 @@ class Context(Generic[Deps]):
         `at_once` means that the wrapper has done nothing before that call. Then its approval is
         kept if the call has to wait for a person.
         """
-        once = {digest: (0.0, *made) for digest, (_, *made) in self._decided.items()}
+        once = {key: answer._replace(until=0.0) for key, answer in self._decided.items()}
         return self.view(_handed=[self._decided if at_once else once]) if once else self
 
     @property
@@ -310,17 +316,18 @@ class Context(Generic[Deps]):
 
         A decision holds for one call only, and for all guardrails of that call.
         """
-        found = self._answers.pop(digest, (0.0, None))
-        if found[0] > time.monotonic():
+        found = self._answers.pop(digest, None)
+        if found is not None and found.until > time.monotonic():
             self._decided = {**self._decided, digest: found}
-        decision: Decision | None = self._decided.get(digest, (0.0, None))[1]
-        return decision if self.call is not None else None
+        known = self._decided.get(digest)
+        return None if known is None or self.call is None else known.made
 
     def has_decision(self, request: ApprovalRequest | None = None) -> bool:
         """Whether there is a decision about a request, or about any, that no call has used yet."""
         if request is None:
             return bool(self._answers)
-        return bool(self._answers.get(request.digest, (0.0, None))[0] > time.monotonic())
+        found = self._answers.get(request.digest)
+        return found is not None and found.until > time.monotonic()
 
     def decided_labels(self, request: ApprovalRequest) -> dict[str, list[str]]:
         """Return the labels that somebody saw who has decided about the call of a request.
@@ -328,30 +335,30 @@ class Context(Generic[Deps]):
         The call may have fewer labels by now, but none that the person has not seen. A refusal
         counts before an approval.
         """
-        made = [(decision, about) for _, decision, about in [*self._answers.values()]]
-        seen = [each for each in made if self.has_decision(each[1]) and each[1].shows(request)]
-        first = min(seen, key=lambda each: each[0].approved, default=None)
-        return {} if first is None else first[1].sources
+        answers = [each for each in [*self._answers.values()] if self.has_decision(each.request)]
+        seen = [each for each in answers if each.request.shows(request)]
+        first = min(seen, key=lambda each: each.made.approved, default=None)
+        return {} if first is None else first.request.sources
 
     def give_back(self) -> None:
         """Keep this call's decisions and grants for its next attempt.
 
         The call waits, and its body has not run.
         """
-        kept = {key: found for key, found in self._decided.items() if found[0]}
+        kept = {key: answer for key, answer in self._decided.items() if answer.until}
         with _counting:
-            for key, (_, found, *_) in kept.items():
-                if not isinstance(found, Grant):
-                    self._answers[key] = kept[key]
-                elif self._grants.get(key) is found:  # It was not revoked in the meantime.
-                    found.uses += 1
+            for key, answer in kept.items():
+                if not isinstance(answer.made, Grant):
+                    self._answers[key] = answer
+                elif self._grants.get(key) is answer.made:  # It was not revoked in the meantime.
+                    answer.made.uses += 1
 
     def share_decision(self, digest: str, decision: Decision) -> None:
         """Store a decision that was made during this call, for the other guardrails of this call.
 
         It is not kept for another attempt.
         """
-        self._decided = {digest: (0.0, decision), **self._decided}
+        self._decided = {digest: _Answer(0.0, decision), **self._decided}
 
     def grant(self, grant: Grant) -> None:
         """Let the calls that `grant` covers run without asking a person.
@@ -387,7 +394,7 @@ class Context(Generic[Deps]):
             for grant in self._grants.values():
                 if grant.covers(request, defaults):
                     grant.uses -= 1
-                    self._decided = {**self._decided, grant.id: (math.inf, grant)}
+                    self._decided = {**self._decided, grant.id: _Answer(math.inf, grant)}
                     return deepcopy(grant)
         return None
 
@@ -399,9 +406,9 @@ class Context(Generic[Deps]):
             wrong = "it was changed after it was made"
             raise ValueError(f"the request does not match its own digest: {wrong}")
         now = time.monotonic()
-        for digest in [key for key, made in [*self._answers.items()] if made[0] <= now]:
+        for digest in [key for key, made in [*self._answers.items()] if made.until <= now]:
             self._answers.pop(digest, None)  # Nobody made that call in time.
-        self._answers[request.digest] = (expires, decision, request)
+        self._answers[request.digest] = _Answer(expires, decision, request)
 
     def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
         name = self.schema.name if self.schema else self.call.name if self.call else ""

@@ -49,6 +49,12 @@ async def inline(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
+async def run_with(executor: Executor, func: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Run `func` with an executor. On a thread, it may have returned something to await here."""
+    value = await executor(func, *args, **kwargs)
+    return await value if inspect.isawaitable(value) else value
+
+
 async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call `func` on a thread, with the caller's context variables.
 
@@ -101,15 +107,10 @@ def retrying(
         DefinitionError: `attempts` is not a positive int, `on` names no exceptions or a `Tripwire`,
             `wait` is neither a number of seconds nor a function, or the executor is not callable.
     """
-    kinds = on if isinstance(on, tuple) else (on,)
     if type(attempts) is not int or attempts < 1:
         raise DefinitionError(f"attempts must be a positive int, not {attempts!r}")
-    known = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)]
-    if not kinds or len(known) < len(kinds) or any(issubclass(kind, Tripwire) for kind in known):
-        wanted = "a class of exceptions other than Tripwire, or a tuple of them"
-        raise DefinitionError(f"on must be {wanted}, not {on!r}")
+    kinds, seconds_after = _kinds_in(on), _waiting(wait)
     checked_executor(executor)
-    seconds_after = _waiting(wait)
 
     async def retry(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         run = executor or (inline if inspect.iscoroutinefunction(func) else in_thread)
@@ -118,8 +119,7 @@ def retrying(
         while True:
             attempt += 1
             try:
-                value = await run(func, *args, **kwargs)
-                return await value if inspect.isawaitable(value) else value
+                return await run_with(run, func, *args, **kwargs)
             except kinds as error:
                 task = asyncio.current_task()
                 stopped = once or Tripwire.inside(error) or (task and task.cancelling())
@@ -148,12 +148,21 @@ def checked_executor(executor: Executor | None) -> Executor | None:
     return executor
 
 
+def _kinds_in(on: Any) -> tuple[type[Exception], ...]:
+    """Return the exceptions that are retried, as a tuple."""
+    kinds = on if isinstance(on, tuple) else (on,)
+    known = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)]
+    if not kinds or len(known) < len(kinds) or any(issubclass(kind, Tripwire) for kind in known):
+        wanted = "a class of exceptions other than Tripwire, or a tuple of them"
+        raise DefinitionError(f"on must be {wanted}, not {on!r}")
+    return kinds
+
+
 def _waiting(wait: Any) -> Callable[[int, Exception], Any]:
     """Return a function that gives the seconds to wait after a failed attempt. It may be async."""
     if callable(wait):
-        ask: Callable[..., Any] = wait
-        count = 2 if takes(ask, 2) else 1
-        return lambda *asked: ask(*asked[:count])
+        count = 2 if takes(wait, 2) else 1
+        return lambda *asked: wait(*asked[:count])
     seconds = 0.0 if wait is None else wait
     if not _is_seconds(seconds):
         raise DefinitionError(f"wait must be a number of seconds or a function, not {wait!r}")

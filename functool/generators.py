@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing
 from typing import Any
 
 from functool.context import Context
@@ -40,12 +41,10 @@ async def exhaust_async(
         ToolError: The generator has yielded `most` times, and was closed.
     """
     last, count = None, 0
-    try:
+    async with aclosing(items):
         async for last in items:
             context.emit("tool:progress", value=last)
             count += 1
             if count >= most:
                 raise ToolError(f"The tool yielded {most} times and was closed.")
-    finally:
-        await items.aclose()
     return last

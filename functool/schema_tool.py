@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -11,7 +10,7 @@ from typing_extensions import Unpack
 from functool.call import ToolCall, ToolResult
 from functool.context import Context
 from functool.errors import DefinitionError
-from functool.executors import Executor, checked_executor, in_thread, inline
+from functool.executors import Executor, checked_executor, in_thread, inline, run_with
 from functool.options import ToolOptions
 from functool.schema.callables import at_caller, run_kind, takes
 from functool.schema.publish import Strict
@@ -75,6 +74,5 @@ class SchemaTool(Tool):
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Call the handler."""
         arguments = (call.arguments, context) if self._takes_context else (call.arguments,)
-        value = await self._executor(self._handler, *arguments)
-        value = await value if inspect.isawaitable(value) else value
+        value = await run_with(self._executor, self._handler, *arguments)
         return value if isinstance(value, ToolResult) else ToolResult.of(value)

@@ -45,12 +45,8 @@ class MockTool(Tool):
         error: Exception | str | None = None,
         **options: Unpack[SchemaOptions],
     ) -> None:
-        super().__init__(
-            name=name,
-            description=description,
-            parameters={"type": "object", "additionalProperties": True},
-            **options,
-        )
+        parameters = {"type": "object", "additionalProperties": True}
+        super().__init__(name=name, description=description, parameters=parameters, **options)
         self.return_value = return_value
         self.error = error
         self.calls: list[ToolCall] = []
@@ -69,9 +65,9 @@ class MockTool(Tool):
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Record the call and answer it."""
         self.calls.append(call)
+        if isinstance(self.error, Exception):
+            raise self.error
         if self.error is not None:
-            if isinstance(self.error, Exception):
-                raise self.error
             return ToolResult.failed(self.error)
         value = self.return_value
         return value if isinstance(value, ToolResult) else ToolResult.of(value)

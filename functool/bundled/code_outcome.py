@@ -66,7 +66,7 @@ class Memory:
         if value is None:
             value = result.text or None
         if isinstance(value, str):
-            value = valid_text(str.__str__(value))  # As in a list, or in an object.
+            value = valid_text(str.__str__(value))  # A subclass too, as JSON writes it.
         else:
             text = to_json(value)
             if len(text) > self.most // ONE_OF:
@@ -119,7 +119,8 @@ def lightened(result: ToolResult, outcome: Outcome) -> ToolResult:
         return result if result.error else replace(result, value=None, output=[], error=failure)
     if "json" not in outcome:
         return result
-    same = result.text == outcome["json"]  # Then keep the text once.
+    # If the model reads the same text that the outcome holds, one object serves both.
+    same = result.text == outcome["json"]
     output: list[Content] = [TextContent(text=outcome["json"])] if same else result.output
     return replace(result, value=None, output=output)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from functool import ToolError
 
@@ -97,26 +98,29 @@ class _Names(ast.NodeVisitor):
         self._taken = {*tools, *CHECKED, "join", "Untrusted"}
 
     def _refuse(self, name: str | None, node: ast.AST) -> None:
-        line = getattr(node, "lineno", 1)
+        """Raise if a program may not use this name here."""
         if name in self._taken:
-            raise ProgramRefused(
-                f"The program was not run: line {line} gives {name!r} another meaning, which is the"
-                " name of a tool or a built-in function. Use another name."
+            fault = (
+                "gives {} another meaning, which is the name of a tool or a built-in function."
+                " Use another name."
             )
-        if name in UNTESTED:
-            raise ProgramRefused(
-                f"The program was not run: line {line} uses {name!r}, which is not there. Use a"
-                " loop or a comprehension."
-            )
-        if name is not None and name.startswith("_functool"):
-            raise ProgramRefused(
-                f"The program was not run: line {line} uses {name!r}. Names that begin with"
-                " _functool are reserved."
-            )
-        if name in _UNCHECKED:
-            raise ProgramRefused(
-                f"The program was not run: line {line} uses {name!r}. Write the code itself."
-            )
+        elif name in UNTESTED:
+            fault = "uses {}, which is not there. Use a loop or a comprehension."
+        elif name is not None and name.startswith("_functool"):
+            fault = "uses {}. Names that begin with _functool are reserved."
+        elif name in _UNCHECKED:
+            fault = "uses {}. Write the code itself."
+        else:
+            return
+        line = getattr(node, "lineno", 1)
+        raise ProgramRefused(f"The program was not run: line {line} {fault.format(repr(name))}")
+
+    def _refuse_own_name(self, node: Any) -> None:
+        self._refuse(node.name, node)
+        self.generic_visit(node)
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _refuse_own_name
+    visit_ExceptHandler = visit_MatchAs = visit_MatchStar = _refuse_own_name
 
     def visit_Name(self, node: ast.Name) -> None:
         if not isinstance(node.ctx, ast.Load) or node.id not in self._taken:
@@ -136,17 +140,6 @@ class _Names(ast.NodeVisitor):
             self._refuse(node.attr, node)
         self.generic_visit(node)
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        self._refuse(node.name, node)
-        self.generic_visit(node)
-
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
-        self._refuse(node.name, node)
-        self.generic_visit(node)
-
-    def visit_MatchStar(self, node: ast.MatchStar) -> None:
-        self._refuse(node.name, node)
-
     def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
         self._refuse(node.rest, node)
         self.generic_visit(node)
@@ -159,18 +152,6 @@ class _Names(ast.NodeVisitor):
         self._refuse(getattr(node, "name", None), node)
 
     visit_ParamSpec = visit_TypeVarTuple = visit_TypeVar
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self._refuse(node.name, node)
-        self.generic_visit(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self._refuse(node.name, node)
-        self.generic_visit(node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._refuse(node.name, node)
-        self.generic_visit(node)
 
 
 class _Tests(ast.NodeTransformer):
@@ -193,25 +174,12 @@ class _Tests(ast.NodeTransformer):
         call = ast.Call(ast.Name(_TEST, ast.Load()), [node], [])
         return ast.copy_location(call, node)
 
-    def visit_If(self, node: ast.If) -> ast.AST:
+    def _with_checked_test(self, node: Any) -> Any:
         self.generic_visit(node)
         node.test = self._checked(node.test)
         return node
 
-    def visit_While(self, node: ast.While) -> ast.AST:
-        self.generic_visit(node)
-        node.test = self._checked(node.test)
-        return node
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        self.generic_visit(node)
-        node.test = self._checked(node.test)
-        return node
-
-    def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        self.generic_visit(node)
-        node.test = self._checked(node.test)
-        return node
+    visit_If = visit_While = visit_IfExp = visit_Assert = _with_checked_test
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
@@ -296,17 +264,13 @@ class _Tests(ast.NodeTransformer):
         node.value = None if node.value is None else self.visit(node.value)
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self._without_returns(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self._without_returns(node)
-
     def _without_returns(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         returns, node.returns = node.returns, None
         self.generic_visit(node)
         node.returns = returns
         return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = _without_returns
 
 
 def _attributes(tree: ast.AST) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functool import DefinitionError, Tool
+from functool.schema.json_schema import lookup
 
 RESERVED = frozenset(
     {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "join", "Untrusted", "Any", "Literal"}
@@ -156,14 +157,14 @@ class _Types:
         if kind == "array":
             items = None if "prefixItems" in schema else schema.get("items")
             name = "_functool_list" if self.taken else "list"
-            return f"{name}[{self._inner(items, hint + 'Item', depth)}]"
+            return f"{name}[{self.part(items, hint + 'Item', depth + 1)}]"
         if kind == "object" or (kind is None and _fields(schema)):
             return self._object(schema, hint, depth)
         return _SIMPLE.get(str(kind), "Any")
 
-    def _inner(self, schema: Any, hint: str, depth: int) -> str:
-        """Return the type of an item or a field."""
-        kind = self.of(schema, hint, depth + 1)
+    def part(self, schema: Any, hint: str, depth: int = 0) -> str:
+        """Return the type of an argument, an item or a field, which may be untrusted by itself."""
+        kind = self.of(schema, hint, depth)
         return _union([kind, "Untrusted"]) if self.open and kind != "Any" else kind
 
     def _literal(self, values: list[Any]) -> str:
@@ -175,10 +176,7 @@ class _Types:
     def _referred(self, ref: str, depth: int) -> str:
         if ref in self.named:
             return self.named[ref]
-        target: Any = self.root
-        for step in ref.removeprefix("#").strip("/").split("/") if ref.startswith("#") else ():
-            step = step.replace("~1", "/").replace("~0", "~")
-            target = target.get(step) if isinstance(target, Mapping) else None
+        target = lookup(self.root, ref)
         if target is self.root or not isinstance(target, Mapping):
             return "Any"
         hint = ref.rpartition("/")[2]
@@ -197,7 +195,9 @@ class _Types:
             name = self._fresh(hint)
             self._define(name, schema, depth)
             return self._reference(name, schema)
-        return self._dict_of(self._inner(schema.get("additionalProperties"), f"{hint}Value", depth))
+        return self._dict_of(
+            self.part(schema.get("additionalProperties"), f"{hint}Value", depth + 1)
+        )
 
     def _dict_of(self, inner: str) -> str:
         return f"{'_functool_mapping' if self.taken else 'dict'}[str, {inner}]"
@@ -222,7 +222,7 @@ class _Types:
         required = schema.get("required", ())
         fields: dict[str, str] = {}
         for key, part in _fields(schema).items():
-            kind = self._inner(part, f"{name} {key}", depth)
+            kind = self.part(part, f"{name} {key}", depth + 1)
             kind = f"_functool_read_only[{kind}]" if self.taken else kind
             fields[key] = kind if key in required else f"NotRequired[{kind}]"
         if all(key.isidentifier() and not keyword.iskeyword(key) for key in fields):
@@ -313,9 +313,7 @@ def _head(function: Function, types: _Types) -> str:
     parts = []
     for name, original in function.parameters.items():
         part = properties[original]
-        kind = types.of(part, f"{function.name} {original}")
-        if types.open and kind != "Any":
-            kind = _union([kind, "Untrusted"])
+        kind = types.part(part, f"{function.name} {original}")
         if original in required:
             parts.append(f"{name}: {_written(kind, types)}")
             continue
@@ -324,10 +322,8 @@ def _head(function: Function, types: _Types) -> str:
         parts.append(f"{name}: {_written(kind, types)} = {shown if len(shown) < 200 else '...'}")
     parts.sort(key=lambda text: " = " in text)
     if (more := _others(schema)) is not None:
-        kind = types.of(more, "Others")
-        kind = _union([kind, "Untrusted"]) if types.open and kind != "Any" else kind
         name = _Names(function.parameters).take("others")
-        parts.append(f"**{name}: {_written(kind, types)}")
+        parts.append(f"**{name}: {_written(types.part(more, 'Others'), types)}")
     return f"*, {', '.join(parts)}" if parts and not parts[0].startswith("**") else "".join(parts)
 
 

@@ -31,7 +31,7 @@ async def taken(take: Callable[[], T], give_back: Callable[[T], None]) -> T:
             give_back(found.result())
 
     try:
-        # Shielded, because a call that waits for its turn leaves no work that goes on.
+        # Shielded, so that a cancelled wait for a place does not count as a body that still runs.
         await asyncio.shield(asyncio.ensure_future(in_thread(work)))
     except BaseException:  # Nobody waits for it any more.
         found.add_done_callback(give_back_late)

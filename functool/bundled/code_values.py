@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from reprlib import repr as brief
 from typing import Any, TypeAlias
 
 from functool import ToolError
 from functool.call import to_json
+from functool.pointers import argument_at, escaped
 
 MAX_DEPTH = 100
 MAX_VALUES = 100_000
@@ -82,7 +83,9 @@ class Labels:
         """
         if getattr(thing, "name", None) != "_functool_label" or not hasattr(thing, "attributes"):
             return None
-        number = thing.attributes.get("number")
+        return self._numbered(thing.attributes.get("number"))
+
+    def _numbered(self, number: Any) -> Labelled:
         if type(number) is not int or not 0 <= number < len(self._values):
             raise ValueProblem("this Untrusted value was not made by a tool")
         return self._values[number]
@@ -95,9 +98,7 @@ class Labels:
         """
         if what == "join":
             return self._joined(arguments)
-        if type(number) is not int or not 0 <= number < len(self._values):
-            raise ValueProblem("this Untrusted value was not made by a tool")
-        known = self._values[number]
+        known = self._numbered(number)
         if what == "part":
             return self.keep(_part(known.value, arguments), known.sources)
         if not isinstance(known.value, (list, tuple, str, Mapping)):
@@ -150,10 +151,10 @@ class Labels:
         Raises:
             ValueProblem: JSON cannot represent the value, or it is too large.
         """
-        sources: dict[str, list[str]] = {}
         room = Room(most := min(MAX_SIZE, self._sent_left))
+        form = _JsonForm(self, room, "send")
         try:
-            return self._plain(value, None, sources, room, 0), sources
+            return form.of(value), form.sources
         finally:
             self._sent_left -= most - max(0, room.left)
 
@@ -165,56 +166,10 @@ class Labels:
         Raises:
             ValueProblem: The value is nested too deeply, or is too large.
         """
-        sources: dict[str, list[str]] = {}
-        data = self._plain(
-            value, None, sources, Room(MAX_SIZE), 0, "reveal" if revealed else "name"
-        )
-        found = [name for names in sources.values() for name in names] if revealed else []
+        form = _JsonForm(self, Room(MAX_SIZE), "reveal" if revealed else "name")
+        data = form.of(value)
+        found = [name for names in form.sources.values() for name in names] if revealed else []
         return data, list(dict.fromkeys(found))
-
-    def _plain(
-        self,
-        value: Any,
-        at: Place | None,
-        sources: dict[str, list[str]],
-        room: Room,
-        depth: int,
-        mode: str = "send",
-    ) -> Any:
-        if value is None or isinstance(value, (str, bool, int)):
-            room.take(value)
-            return _short(value)
-        if isinstance(value, float):
-            room.take(value)
-            if math.isfinite(value):
-                return value
-            return _not_json(f"the number {value}", mode, lambda: str(value))
-        if depth > MAX_DEPTH:
-            raise ValueProblem(f"the value is nested deeper than {MAX_DEPTH}")
-        if (known := self.find(value)) is not None:
-            room.take(pointer := _pointer(at))
-            sources[pointer] = list(known.sources)
-            shown = _named(known) if mode == "name" else known.value
-            room.take_all(shown)
-            return shown
-        if isinstance(value, Mapping):
-            found = {}
-            for key, item in value.items():
-                room.take(key)
-                if not isinstance(key, str):
-                    key = _key(key, mode)
-                found[key] = self._plain(item, (at, key), sources, room, depth + 1, mode)
-            return found
-        if isinstance(value, (list, tuple)):
-            room.take(None)
-            return [
-                self._plain(item, (at, str(index)), sources, room, depth + 1, mode)
-                for index, item in enumerate(value)
-            ]
-        if hasattr(value, "isoformat"):
-            return value.isoformat()
-        name = getattr(value, "name", type(value).__name__)
-        return _not_json(f"a {name}", mode, lambda: brief(value))
 
 
 class Room:
@@ -251,12 +206,76 @@ class Room:
                 waiting += found
 
 
+class _JsonForm:
+    """Writes a value of a program as JSON data, and collects the sources of its untrusted parts.
+
+    With the mode "send", the value is an argument of a call: it has to be JSON as it is. With
+    "reveal" and "name" it is for a model: what is not JSON is described, and untrusted values are
+    shown, or only named.
+    """
+
+    def __init__(self, labels: Labels, room: Room, mode: str) -> None:
+        self.sources: dict[str, list[str]] = {}
+        self._labels, self._room, self._mode = labels, room, mode
+
+    def of(self, value: Any, at: Place | None = None, depth: int = 0) -> Any:
+        """Return the JSON data of a value.
+
+        Raises:
+            ValueProblem: JSON cannot represent the value, or it is too deep or too large.
+        """
+        if value is None or isinstance(value, (str, bool, int)):
+            self._room.take(value)
+            return _short(value)
+        if isinstance(value, float):
+            self._room.take(value)
+            return value if math.isfinite(value) else self._described(value, f"the number {value}")
+        if depth > MAX_DEPTH:
+            raise ValueProblem(f"the value is nested deeper than {MAX_DEPTH}")
+        if (known := self._labels.find(value)) is not None:
+            return self._untrusted(known, at)
+        if isinstance(value, Mapping):
+            found = {}
+            for key, item in value.items():
+                self._room.take(key)
+                name = self._key(key)
+                found[name] = self.of(item, (at, name), depth + 1)
+            return found
+        if isinstance(value, (list, tuple)):
+            self._room.take(None)
+            return [self.of(item, (at, str(i)), depth + 1) for i, item in enumerate(value)]
+        if hasattr(value, "isoformat"):
+            return value.isoformat()
+        return self._described(value, f"a {getattr(value, 'name', type(value).__name__)}")
+
+    def _untrusted(self, known: Labelled, at: Place | None) -> Any:
+        pointer = _pointer(at)
+        self._room.take(pointer)
+        self.sources[pointer] = list(known.sources)
+        shown = _named(known) if self._mode == "name" else known.value
+        self._room.take_all(shown)
+        return shown
+
+    def _key(self, key: Any) -> str:
+        if isinstance(key, str):
+            return key
+        if self._mode == "send":
+            raise ValueProblem(f"keys must be texts, not {type(key).__name__}")
+        return str(_short(key)) if isinstance(key, _SCALARS) else brief(key)
+
+    def _described(self, value: Any, what: str) -> str:
+        """Return a value that is not JSON as a text."""
+        if self._mode == "send":
+            raise ValueProblem(f"an argument holds {what}: send texts, numbers, lists and dicts")
+        return brief(value)[:200]
+
+
 def _pointer(place: Place | None) -> str:
     """Return a place as a JSON Pointer, which may be very long. Few places are ever needed."""
     names: list[str] = []
     while place is not None:
         place, name = place
-        names.append("/" + name.replace("~", "~0").replace("/", "~1"))
+        names.append("/" + escaped(name))
     return "".join(reversed(names))
 
 
@@ -269,7 +288,7 @@ def hidden_problems(
     in `given` belongs to a call inside of this one, whose arguments are a part of these.
     """
     known = set(given)
-    tops = sorted({_unescaped(place.split("/")[1]) for place in places if place})
+    tops = sorted({top for place in places if (top := argument_at(place)) is not None})
     lines: list[str] = []
     for problem in problems:
         path = str(problem.get("path", ""))
@@ -283,10 +302,6 @@ def hidden_problems(
                 f"{', '.join(tops) or 'they'}: what is wrong with untrusted values is hidden"
             )
     return "Invalid arguments. " + "; ".join(dict.fromkeys(lines))
-
-
-def _unescaped(step: str) -> str:
-    return step.replace("~1", "/").replace("~0", "~")
 
 
 def _part(value: Any, path: tuple[Any, ...]) -> Any:
@@ -325,15 +340,3 @@ def _short(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise ValueProblem("an integer may have at most 4,300 digits")
     return value
-
-
-def _key(key: Any, mode: str) -> str:
-    if mode == "send":
-        raise ValueProblem(f"keys must be texts, not {type(key).__name__}")
-    return str(_short(key)) if isinstance(key, _SCALARS) else brief(key)
-
-
-def _not_json(what: str, mode: str, shown: Callable[[], str]) -> str:
-    if mode == "send":
-        raise ValueProblem(f"an argument holds {what}: send texts, numbers, lists and dicts")
-    return shown()[:200]

@@ -287,26 +287,7 @@ class Session:
                     return None, Turn(ended=True, value=snapshot.output)
                 if isinstance(snapshot, monty.FutureSnapshot):
                     return snapshot, turn
-                if isinstance(snapshot, monty.NameLookupSnapshot):
-                    snapshot = snapshot.resume()
-                elif snapshot.is_os_function:
-                    name = snapshot.function_name
-                    # Arguments become Python's when they are read, and may take for ever to hash.
-                    answer = host.ask_system(name, snapshot.args) if name in ANSWERED else None
-                    snapshot = (
-                        snapshot.resume_not_handled()
-                        if answer is None
-                        else snapshot.resume({"return_value": answer})
-                    )
-                elif snapshot.function_name == "_functool_call":
-                    host.count_call(snapshot.args[1])
-                    turn.calls[snapshot.call_id] = (snapshot.args[0], snapshot.args[1])
-                    snapshot = snapshot.resume({"future": ...})
-                elif snapshot.function_name == "_functool_value":
-                    snapshot = snapshot.resume({"return_value": host.ask_value(*snapshot.args)})
-                else:
-                    message = f"name {snapshot.function_name!r} is not defined"
-                    snapshot = snapshot.resume({"exc_type": "NameError", "message": message})
+                snapshot = _answered(snapshot, turn, host)
         except monty.MontyCrashedError as error:
             raise WorkerDied(f"The interpreter of the program ended: {error}") from error
         finally:
@@ -379,6 +360,26 @@ class Sessions:
             self._coming += max(0, wanted)
         for _ in range(wanted):
             _starter().submit(_warm, weakref.ref(self))
+
+
+def _answered(snapshot: Any, turn: Turn, host: Any) -> Any:
+    """Answer what a program asks the host, and return its next state. A call waits in `turn`."""
+    if isinstance(snapshot, monty.NameLookupSnapshot):
+        return snapshot.resume()
+    name = snapshot.function_name
+    if snapshot.is_os_function:
+        # Arguments become Python's when they are read, and may take for ever to hash.
+        answer = host.ask_system(name, snapshot.args) if name in ANSWERED else None
+        if answer is None:
+            return snapshot.resume_not_handled()
+        return snapshot.resume({"return_value": answer})
+    if name == "_functool_call":
+        host.count_call(snapshot.args[1])
+        turn.calls[snapshot.call_id] = (snapshot.args[0], snapshot.args[1])
+        return snapshot.resume({"future": ...})
+    if name == "_functool_value":
+        return snapshot.resume({"return_value": host.ask_value(*snapshot.args)})
+    return snapshot.resume({"exc_type": "NameError", "message": f"name {name!r} is not defined"})
 
 
 def _places_of(share: Share) -> threading.BoundedSemaphore:

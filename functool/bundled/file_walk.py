@@ -44,8 +44,10 @@ class Walk:
         """
         # A pending directory is a pair: the path above it, which its siblings share, and its own
         # name. A hundred thousand full paths would take hundreds of megabytes.
-        pending, visited, closed = [("", self._path, _skipping(self._wanted, 1))], 0, 0
-        deadline, late, passed_all = time.monotonic() + MAX_SECONDS, False, 1 << len(self._wanted)
+        pending = [("", self._path, _skipping(self._wanted, 1))]
+        visited = closed = 0
+        deadline, late = time.monotonic() + MAX_SECONDS, False
+        passed_all = 1 << len(self._wanted)
         while pending and visited < MAX_VISITED and not late:
             parent, own, states = pending.pop()
             here = _joined(parent, own)

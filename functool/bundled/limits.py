@@ -11,6 +11,7 @@ import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from functool import DefinitionError, ToolError
 from functool.bundled.processes import GRACE, POLL, Holder
@@ -249,8 +250,14 @@ def _check(limits: ShellLimits) -> None:
         )
     for name, value in values.items():
         kinds = (int, float) if name == "cpu_seconds" else (int,)
-        number = isinstance(value, kinds) and not isinstance(value, bool)
-        if value is not None and not (number and LEAST[name] <= value < math.inf):
-            raise DefinitionError(
-                f"shell_tool: limits: {name}={value!r} is not a number of at least {LEAST[name]}"
-            )
+        if value is not None:
+            check_number(f"limits: {name}", value, LEAST[name], kinds)
+
+
+def check_number(
+    option: str, value: Any, least: float, kinds: tuple[type, ...] = (int, float)
+) -> None:
+    """Raise a DefinitionError if an option of `shell_tool` is not a number of at least `least`."""
+    number = isinstance(value, kinds) and not isinstance(value, bool)
+    if not (number and least <= value < math.inf):
+        raise DefinitionError(f"shell_tool: {option}={value!r} is not a number of at least {least}")

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from functool import DefinitionError
 from functool.bundled.openapi_yaml import read_yaml
 from functool.integrations.visible import visible
+from functool.pointers import escaped, unescaped
 
 Spec: TypeAlias = Mapping[str, Any] | str | bytes
 
@@ -83,7 +84,7 @@ class Document:
             )
         node: Any = self.root
         for part in reference[1:].split("/")[1:]:
-            key = unquote(part).replace("~1", "/").replace("~0", "~")
+            key = unescaped(unquote(part))
             if isinstance(node, dict) and key in node:
                 node = node[key]
             elif (
@@ -202,7 +203,7 @@ def _pointer(place: tuple[Any, ...]) -> str:
     names: list[str] = []
     while place:
         place, name = place
-        names.append(name.replace("~", "~0").replace("/", "~1"))
+        names.append(escaped(name))
     pointer = "".join(f"/{name}" for name in reversed(names))
     return pointer if len(pointer) <= 200 else f"{pointer[:200]}…"
 

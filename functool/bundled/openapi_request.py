@@ -11,7 +11,7 @@ import binascii
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, unquote_to_bytes
@@ -157,34 +157,35 @@ def _segment(parameter: Parameter, value: Any) -> str:
             f"The value of {parameter.argument!r} must not have '.', '..' or control characters"
             " in it."
         )
-    explode, style = parameter.explode, parameter.style
-    if parameter.as_json:
-        text = _quoted(_json(value))
-    elif isinstance(value, dict):
-        items = [(_quoted(str(k)), _quoted(_text(v))) for k, v in value.items()]
-        flat = (
-            [f"{k}={v}" for k, v in items] if explode else [part for item in items for part in item]
-        )
-        text = _joined(parameter, flat, named=not explode)
-    elif isinstance(value, list):
-        texts = [_quoted(_text(item)) for item in value]
-        if style == "matrix" and explode:
-            texts = [f"{_quoted(parameter.name)}={text}" for text in texts]
-        text = _joined(parameter, texts, named=not explode)
-    else:
-        text = _joined(parameter, [_quoted(_text(value))], named=True)
+    text = _quoted(_json(value)) if parameter.as_json else _styled(parameter, value)
     if not text:
         raise UnsafeValue(f"The value of {parameter.argument!r} must not be empty.")
     return text
 
 
-def _joined(parameter: Parameter, texts: list[str], *, named: bool) -> str:
+def _styled(parameter: Parameter, value: Any) -> str:
+    """Write a path value in the style of its parameter."""
+    explode, name = parameter.explode, _quoted(parameter.name)
+    if parameter.style == "matrix" and explode and isinstance(value, list):
+        return "".join(f";{name}={_quoted(_text(item))}" for item in value) or ";"
+    if isinstance(value, dict):
+        texts = _fields(value, explode, _quoted)
+    else:
+        texts = [_quoted(_text(item)) for item in (value if isinstance(value, list) else [value])]
     if parameter.style == "label":
-        return "." + ("." if parameter.explode else ",").join(texts)
+        return "." + ("." if explode else ",").join(texts)
     if parameter.style == "matrix":
-        prefix = f";{_quoted(parameter.name)}=" if named else ";"
-        return prefix + (";" if parameter.explode else ",").join(texts)
+        named = not (explode and isinstance(value, dict))
+        return (f";{name}=" if named else ";") + (";" if explode else ",").join(texts)
     return ",".join(texts)
+
+
+def _fields(value: dict[Any, Any], explode: bool, encode: Callable[[str], str]) -> list[str]:
+    """Return the fields of an object: each as `name=value`, or names and values in turn."""
+    items = [(encode(str(name)), encode(_text(item))) for name, item in value.items()]
+    if explode:
+        return [f"{name}={item}" for name, item in items]
+    return [text for item in items for text in item]
 
 
 def _climbs(path: str) -> bool:
@@ -203,8 +204,7 @@ def _header(parameter: Parameter, value: Any) -> str:
     if parameter.as_json:
         text = json.dumps(value)
     elif isinstance(value, dict):
-        items = [(str(k), _text(v)) for k, v in value.items()]
-        text = ",".join(f"{k}={v}" if parameter.explode else f"{k},{v}" for k, v in items)
+        text = ",".join(_fields(value, parameter.explode, str))
     else:
         text = ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
     if any(ord(c) < 32 or ord(c) > 126 for c in text) or text != text.strip():

@@ -133,21 +133,15 @@ class Schemas:
         return found
 
     def _keywords(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for word, check in _PLAIN.items():
-            if word in schema and check(schema[word]):
-                made[word] = schema[word]
-        for word in ("title", "description"):
-            if isinstance(schema.get(word), str):
-                made[word] = shortened(schema[word])
-        for word in ("maximum", "minimum"):
-            _bound(made, schema, word)
-        types = [t for t in _listed(schema.get("type")) if t in TYPES]
-        if schema.get("type") == "file":
-            types = ["string"]
-        if types:
-            made["type"] = types[0] if len(types) == 1 else list(dict.fromkeys(types))
-        for word in ("items", "contains", "not", "additionalProperties", "propertyNames"):
+        made = _without_parts(schema)
+        self._inner(made, schema, depth)
+        self._unions(made, schema, depth)
+        self._properties(made, schema, depth)
+        return made
+
+    def _inner(self, made: dict[str, Any], schema: dict[str, Any], depth: int) -> None:
+        """Add the keywords that hold one schema."""
+        for word in _ONE:
             if isinstance(schema.get(word), (dict, bool)):
                 part = schema[word]
                 made[word] = part if isinstance(part, bool) else self._converted(part, depth + 1)
@@ -158,6 +152,9 @@ class Schemas:
             made.pop("additionalProperties", None)
         if "minContains" in schema:
             made.pop("contains", None)
+
+    def _unions(self, made: dict[str, Any], schema: dict[str, Any], depth: int) -> None:
+        """Add the keywords that hold a list of schemas."""
         # `oneOf` becomes `anyOf`: several may match, and the server decides which one is meant.
         for word, target in (
             ("allOf", "allOf"),
@@ -173,8 +170,6 @@ class Schemas:
                 made.setdefault("allOf", []).append({"anyOf": parts})
             elif parts:
                 made[target] = parts
-        self._properties(made, schema, depth)
-        return made
 
     def _properties(self, made: dict[str, Any], schema: dict[str, Any], depth: int) -> None:
         properties = mapping(schema.get("properties"))
@@ -203,6 +198,26 @@ class Schemas:
                 found = mapping(self._document.resolve(part))
                 self._hidden[reference] = found.get(self._unsent) is True
         return self._hidden[reference]
+
+
+def _without_parts(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords of a schema that hold no other schema, as they are kept."""
+    made = {
+        word: schema[word]
+        for word, check in _PLAIN.items()
+        if word in schema and check(schema[word])
+    }
+    for word in ("title", "description"):
+        if isinstance(schema.get(word), str):
+            made[word] = shortened(schema[word])
+    for word in ("maximum", "minimum"):
+        _bound(made, schema, word)
+    types = [t for t in _listed(schema.get("type")) if t in TYPES]
+    if schema.get("type") == "file":
+        types = ["string"]
+    if types:
+        made["type"] = types[0] if len(types) == 1 else list(dict.fromkeys(types))
+    return made
 
 
 def shortened(text: str) -> str:
@@ -309,6 +324,10 @@ _PLAIN: dict[str, Callable[[Any], bool]] = {
 }
 
 
+_ONE = ("items", "contains", "not", "additionalProperties", "propertyNames")
+"""The keywords that hold one schema."""
+
+
 def _references(schema: Any) -> Iterable[str]:
     """Yield the names in `$defs` that a converted schema refers to."""
     for part in _parts(schema):
@@ -322,7 +341,7 @@ def _parts(schema: Any) -> Iterable[dict[str, Any]]:
     if not isinstance(schema, dict):
         return
     yield schema
-    for word in ("items", "contains", "not", "additionalProperties", "propertyNames"):
+    for word in _ONE:
         yield from _parts(schema.get(word))
     for word in ("allOf", "anyOf", "prefixItems"):
         for part in schema.get(word, ()):

@@ -112,9 +112,7 @@ class Wire:
         for _ in range(MAX_REDIRECTS + 1):
             # `Outbound` adds its own headers, where the request has none of the same name.
             base = {} if self._client is None else OWN_HEADERS if home else HEADERS
-            headers = dict(base)
-            if home:
-                headers |= _headers(request, credentials)
+            headers = {**base, **(_headers(request, credentials) if home else {})}
             async with self._open(method, url, headers, content, home=home) as response:
                 seconds = retry_seconds(response)
                 # A request that changes something is never sent twice.
@@ -134,16 +132,14 @@ class Wire:
             home = home and _origin(url) == self._origin
             if status == 303 or (status in (301, 302) and method == "POST"):
                 method, content = "GET" if method != "HEAD" else method, None
-            if not home and method not in SAFE:
+            if home:
+                url = _with_missing(url, credentials.query)
+            elif method in SAFE:
+                content = None  # Some APIs take a GET with a body.
+            else:
                 raise UrlNotAllowed(
                     "The server redirected a request that changes something to another origin."
                 )
-            if not home:
-                content = None  # Some APIs take a GET with a body.
-            else:
-                there = url.query.decode("ascii").split("&")
-                missing = [pair for pair in credentials.query if pair not in there]
-                url = target(_with_query(str(url), missing))
         raise RequestFailed(f"The server redirected more than {MAX_REDIRECTS} times.")
 
     def _open(
@@ -208,6 +204,12 @@ def _origin(url: httpx2.URL) -> Origin:
 def _with_query(url: str, pairs: list[str]) -> str:
     query = "&".join(filter(None, pairs))
     return f"{url}{'&' if '?' in url else '?'}{query}" if query else url
+
+
+def _with_missing(url: httpx2.URL, pairs: Iterable[str]) -> httpx2.URL:
+    """Add the pairs that the query of a URL lacks."""
+    there = url.query.decode("ascii").split("&")
+    return target(_with_query(str(url), [pair for pair in pairs if pair not in there]))
 
 
 def _query(own: str, query: str) -> bytes:

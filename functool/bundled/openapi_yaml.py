@@ -87,18 +87,22 @@ class _Made:
                 raise _invalid(f"nothing has the anchor {event.anchor[:100]!r}", event)
             self._put(*self._anchors[event.anchor], event)
         elif kind in _TAGS:
-            # PyYAML may raise any exception for a tag that does not fit its value.
-            if event.tag not in _TAGS[kind]:
-                raise _invalid(f"tag {event.tag[:100]!r}", event)
-            text = event.value if kind == "ScalarEvent" else None
-            value = {} if kind == "MappingStartEvent" else [] if text is None else _value(event)
-            if event.anchor in self._anchors:
-                raise _invalid(f"a second anchor {event.anchor[:100]!r}", event)
-            if event.anchor:
-                self._anchors[event.anchor] = value, text
-            self._put(value, text, event)
-            if text is None:
-                self._enter(value, event)
+            self._begin(event, kind)
+
+    def _begin(self, event: Any, kind: str) -> None:
+        """Put a scalar, or a collection that begins."""
+        # PyYAML may raise any exception for a tag that does not fit its value.
+        if event.tag not in _TAGS[kind]:
+            raise _invalid(f"tag {event.tag[:100]!r}", event)
+        if event.anchor in self._anchors:
+            raise _invalid(f"a second anchor {event.anchor[:100]!r}", event)
+        text = event.value if kind == "ScalarEvent" else None
+        value = {} if kind == "MappingStartEvent" else [] if text is None else _value(event)
+        if event.anchor:
+            self._anchors[event.anchor] = value, text
+        self._put(value, text, event)
+        if text is None:
+            self._enter(value, event)
 
     def _put(self, value: Any, text: str | None, event: Any) -> None:
         """Put a value into the open collection, or its text if it is a name of a mapping."""

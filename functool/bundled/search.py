@@ -28,6 +28,7 @@ from typing_extensions import TypedDict
 
 from functool import DefinitionError, FunctionTool, Tool, ToolError, ToolSettings
 from functool.executors import in_thread
+from functool.layers.words import UNSPACED, pairs
 
 __all__ = ["Document", "Filters", "Index", "SearchHit", "SearchIndex", "SearchPage", "search_tool"]
 
@@ -46,12 +47,8 @@ TITLE_WEIGHT = 3.0
 # The tokenizer reads a run of letters as one word, and these scripts put no spaces between words.
 # So a break is added around each letter. Each letter is then a word of the index, and a word of the
 # query becomes a phrase. The break is invisible, and it is removed from every answer.
-_LETTERS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
-)
-_UNSPACED = re.compile(f"[{_LETTERS}]")
-_RUNS = re.compile(f"[{_LETTERS}]+|[^{_LETTERS}]+")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_RUNS = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
 _BREAK = "\u200b"
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
 
@@ -303,10 +300,10 @@ def _match(text: str) -> str:
 
 def _words(text: str) -> list[str]:
     """Split a text into terms. In scripts without spaces, a term is two neighbouring letters."""
-    words = []
+    words: list[str] = []
     for run in _RUNS.findall(unicodedata.normalize("NFC", text)):
         unspaced = len(run) > 2 and _UNSPACED.match(run)
-        words += [run[at : at + 2] for at in range(len(run) - 1)] if unspaced else [run]
+        words += pairs(run) if unspaced else [run]
     return words
 
 

@@ -11,7 +11,6 @@ sandbox is bubblewrap 0.10, or an older one with the fix of CVE-2024-42472, as d
 """
 
 import errno
-import math
 import os
 import shutil
 import sys
@@ -34,7 +33,7 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
-from functool.bundled.limits import Limiter, LimitsUnavailable, ShellLimits
+from functool.bundled.limits import Limiter, LimitsUnavailable, ShellLimits, check_number
 from functool.bundled.processes import SHELL, BothEnds, Holder, Processes, SandboxedProcesses
 from functool.bundled.sandbox import Sandbox, SandboxUnavailable, open_workdir
 
@@ -244,11 +243,7 @@ def _variables(env: Mapping[str, str] | None) -> Mapping[str, str]:
 
 def _check(sandbox: str, network: bool, **limits: float) -> None:
     for name, value in limits.items():
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not LEAST[name] <= value < math.inf:
-            raise DefinitionError(
-                f"shell_tool: {name}={value!r} is not a number of at least {LEAST[name]}"
-            )
+        check_number(name, value, LEAST[name])
     if sandbox not in ("bwrap", "none"):
         raise DefinitionError(f"shell_tool: sandbox={sandbox!r} is neither 'bwrap' nor 'none'")
     if not isinstance(network, bool):  # A stored "no" would open the network.

@@ -39,7 +39,7 @@ from functool.cli.providers import (
     strict_of,
 )
 from functool.cli.targets import headers_of, opened
-from functool.cli.telling import readable_errors, told_exits
+from functool.cli.telling import readable_errors, show_findings, told_exits
 from functool.integrations.visible import visible
 
 if TYPE_CHECKING:
@@ -338,12 +338,7 @@ def check(
         _with_toolset(target, run, headers=headers)
     if not findings:
         raise click.ClickException(f"there are no tools in {target}")
-    if as_json:
-        click.echo(json.dumps(findings, indent=2))
-    else:
-        for name, found in findings.items():
-            lines = [f"{name}: {finding}" for finding in found] or [f"{name}: ok"]
-            click.echo(visible("\n".join(lines)))
+    show_findings(findings, as_json)
     if any(findings.values()):
         raise click.exceptions.Exit(1)
 

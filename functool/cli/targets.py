@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -236,29 +236,32 @@ def _named(module: ModuleType, name: str) -> Any:
     return getattr(module, name)
 
 
-def _tools_of(module: ModuleType, name: str, target: str) -> Iterator[Tool]:
-    """Yield the tools in the object called `name`, or in all public names, each tool once."""
+def _tools_of(module: ModuleType, name: str, target: str) -> Iterable[Tool]:
+    """Return the tools in the object called `name`, or in all public names, each tool once."""
+    if name:
+        value = _named(module, name)
+        tools = _tools_in(value)
+        found = _made_of(value, target) if tools is None else tools
+    else:
+        public = [value for key, value in vars(module).items() if key[0] != "_"]
+        found = [tool for value in public for tool in _tools_in(value, module.__name__) or ()]
+    return {id(tool): tool for tool in found}.values()
+
+
+def _tools_in(value: Any, home: str = "") -> Sequence[Tool] | None:
+    """Return the tools in a tool, a toolset or a ToolModel; None for anything else.
+
+    With `home`, a ToolModel counts only in the module of this name, which defines it.
+    """
     from functool import Tool, ToolModel, Toolset
 
-    if name:
-        values = [_named(module, name)]
-    else:
-        values = [value for key, value in vars(module).items() if key[0] != "_"]
-    seen: list[Tool] = []
-    for value in values:
-        found: Sequence[Any] = []
-        if isinstance(value, Tool):
-            found = [value]
-        elif isinstance(value, Toolset):
-            found = list(value.values())
-        elif isinstance(value, type) and issubclass(value, ToolModel):
-            found = [value.tool()] if name or value.__module__ == module.__name__ else []
-        elif name:
-            found = _made_of(value, target)
-        for tool in found:
-            if not any(tool is other for other in seen):
-                seen.append(tool)
-                yield tool
+    if isinstance(value, Tool):
+        return [value]
+    if isinstance(value, Toolset):
+        return list(value.values())
+    if isinstance(value, type) and issubclass(value, ToolModel):
+        return [value.tool()] if home in ("", value.__module__) else []
+    return None
 
 
 def _made_of(value: Any, target: str) -> Sequence[Any]:

@@ -1,8 +1,9 @@
-"""Show errors of commands in one line, and tell a stopped command from a program that exits."""
+"""Show errors in one line and findings, and tell a stopped command from a program that exits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import click
@@ -58,3 +59,13 @@ def _clean_logs() -> None:
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(Visible())
     logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
+
+
+def show_findings(findings: Mapping[str, list[str]], as_json: bool) -> None:
+    """Print the findings of `functool check` for each tool."""
+    if as_json:
+        click.echo(json.dumps(findings, indent=2))
+        return
+    for name, found in findings.items():
+        lines = [f"{name}: {finding}" for finding in found] or [f"{name}: ok"]
+        click.echo(visible("\n".join(lines)))

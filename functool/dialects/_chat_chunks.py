@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from functool.dialects._reply import Reply, Written, mixed_streams
+from functool.dialects._reply import Reply, Written, mixed_streams, no_such_call
 from functool.dialects._wire import get, listed, mismatch
 
 _COMPLETE = ("stop", "tool_calls", "function_call")
@@ -27,7 +27,6 @@ class ChatChunks:
         self.expected = expected
         self._kinds = kinds
         self._no_id = no_id
-        self._id: str | None = None
         self._ids: dict[Any, str] = {}
         self._foreign: set[Any] = set()
         self._last: Any = None
@@ -42,10 +41,7 @@ class ChatChunks:
         ours = listed(given) and all(_has_delta(one) or (named and _is_bare(one)) for one in given)
         if error is None and not ours:
             raise mismatch(self.expected, chunk)
-        id = get(chunk, "id")
-        if id and self._id and id != self._id:
-            raise mixed_streams("the chunk has the id of another stream")
-        self._id = self._id or id
+        reply.check_id(get(chunk, "id"))
         if error is not None:
             reply.fail(get(error, "message") or error)
         for choice in given if error is None else ():
@@ -89,7 +85,7 @@ class ChatChunks:
                 self._nameless[key] = self._nameless.get(key, "") + (arguments or "")
                 return
             if not name:
-                raise ValueError("arguments came for a call that did not start in this stream")
+                raise no_such_call()
             found = self._start(key, name, reply)
         elif name and name != found.name:
             raise mixed_streams("a call changed its name")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,18 @@ from functool import Tool
 from functool.dialects import Lost
 from functool.dialects._rules import Rules
 from functool.dialects._walk import render
-from functool.dialects._wire import Build, name_losses, over, size, told, twice
+from functool.dialects._wire import (
+    Build,
+    Deferred,
+    Tools,
+    fresh,
+    function_entry,
+    name_losses,
+    over,
+    request_losses,
+    size,
+    with_deferred,
+)
 from functool.dialects.openai import MAX_TOOLS, rewritten
 
 
@@ -39,21 +49,15 @@ def build(tool: Tool, profile: Profile) -> tuple[dict[str, Any], list[str]]:
         lost = [*rewritten(schema), *lost]
     if profile.one_required and not made.get("required"):
         lost = [Lost("#: no argument is required, and the provider wants one at least"), *lost]
-    function = {"name": tool.name, "description": schema.description, "parameters": made}
     said = {"strict": schema.strict} if profile.says_strict else {}
-    return {"type": "function", "function": {**function, **said}}, [*name_losses(tool.name), *lost]
+    return function_entry(tool, made, **said), [*name_losses(tool.name), *lost]
 
 
-def losses(
-    tools: Iterable[Tool], how: Build, made: list[dict[str, Any]], profile: Profile
-) -> list[str]:
-    """Return what the definitions `made` of a request's tools lost, and the limits they break."""
-    tools = list(tools)
-    fields = sum(size(entry["function"]["parameters"]).properties for entry in made)
-    most = fields if profile.max_fields is None else profile.max_fields
-    return [
-        *told(tools, how),
-        *twice(tools),
-        *over("request: tools", len(tools), MAX_TOOLS),
-        *over("request: properties of all tools", fields, most),
-    ]
+def losses(tools: Tools, deferred: Deferred, how: Build, profile: Profile) -> list[str]:
+    """Return the losses of a request with these tools, whose definitions `how` makes."""
+    found = request_losses(tools, deferred, how, MAX_TOOLS)
+    if profile.max_fields is None:
+        return found
+    made = [fresh(tool, how)["function"]["parameters"] for tool in with_deferred(tools, deferred)]
+    fields = sum(size(parameters).properties for parameters in made)
+    return [*found, *over("request: properties of all tools", fields, profile.max_fields)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from functool.dialects._reply import Reply, Written, mixed_streams
+from functool.dialects._reply import Reply, Written, mixed_streams, no_such_call
 from functool.dialects._wire import get, mismatch
 
 _COMPLETE = ("tool_use", "end_turn", "stop_sequence")
@@ -56,7 +56,7 @@ class ConverseEvents:
             return
         found = reply.find(index)
         if found is None:
-            raise ValueError("arguments came for a call that did not start in this stream")
+            raise no_such_call()
         reply.add(found, get(use, "input"))
 
     def _contentBlockStop(self, body: Any, reply: Reply) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from functool import ArgumentError
 from functool.binding.json_text import MAX_DEPTH
-from functool.dialects._reply import TOO_DEEP, Reply, Written, mixed_streams
+from functool.dialects._reply import TOO_DEEP, Reply, Written, no_such_call
 from functool.dialects._wire import get, mismatch
 
 _FIELDS = ("candidates", "prompt_feedback", "usage_metadata", "response_id", "model_version")
@@ -31,7 +31,6 @@ class GeneratedChunks:
     expected = "a GenerateContentResponse or its dict"
 
     def __init__(self) -> None:
-        self._id: str | None = None
         self._open: Written | None = None
         self._pieces: dict[str, Any] = {}
         self._gaps = 0
@@ -43,10 +42,7 @@ class GeneratedChunks:
         known = _NAMES & set(chunk) if isinstance(chunk, Mapping) else hasattr(chunk, "candidates")
         if not known or get(chunk, "choices") is not None:
             raise mismatch(self.expected, chunk)
-        id = get(chunk, "response_id", "responseId")
-        if id and self._id and id != self._id:
-            raise mixed_streams("the chunk has the id of another stream")
-        self._id = self._id or id
+        reply.check_id(get(chunk, "response_id", "responseId"))
         candidates = get(chunk, "candidates") or ()
         for candidate in candidates:
             if not get(candidate, "index"):
@@ -73,7 +69,7 @@ class GeneratedChunks:
         name, args = get(entry, "name"), get(entry, "args")
         if self._open is None or name:
             if not name:
-                raise ValueError("arguments came for a call that did not start in this stream")
+                raise no_such_call()
             self._open = reply.start(self._count, name, get(entry, "id"))
             self._count, self._pieces, self._gaps = self._count + 1, {}, 0
             self._fits = True

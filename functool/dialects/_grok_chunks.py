@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from functool.dialects._chat_chunks import ChatChunks
-from functool.dialects._reply import Reply, mixed_streams
+from functool.dialects._reply import Reply
 from functool.dialects._response_events import ResponseEvents
 from functool.dialects._wire import get, listed, mismatch
 
@@ -25,7 +25,6 @@ class GrokChunks:
 
     def __init__(self, kinds: Collection[Any]) -> None:
         self._kinds = kinds
-        self._id: str | None = None
         self._count = 0
         self._chat = ChatChunks(self.expected, kinds)
         self._events = ResponseEvents()
@@ -42,10 +41,7 @@ class GrokChunks:
             return
         if isinstance(chunk, str) or any(get(output, "delta") is None for output in outputs):
             raise mismatch(self.expected, chunk)
-        id = get(proto, "id")
-        if id and self._id and id != self._id:
-            raise mixed_streams("the chunk has the id of another stream")
-        self._id = self._id or id
+        reply.check_id(get(proto, "id"))
         for output in outputs:
             self._output(output, reply)
 

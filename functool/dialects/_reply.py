@@ -29,6 +29,11 @@ def mixed_streams(problem: str) -> ValueError:
     return ValueError(f"{problem}: two streams are mixed")
 
 
+def no_such_call() -> ValueError:
+    """Return the error for a chunk with arguments of a call that has not begun."""
+    return ValueError("arguments came for a call that did not start in this stream")
+
+
 class Brackets:
     """Finds the end of a JSON object or list whose text arrives in pieces."""
 
@@ -110,6 +115,7 @@ class Reply:
         self._open: dict[Any, Written] = {}
         self._events: list[StreamEvent] = []
         self._settled: list[Written] = []
+        self._id: Any = None
 
     def take(self) -> list[StreamEvent]:
         """Return the events since the last call of this method."""
@@ -214,6 +220,16 @@ class Reply:
             return
         self.failure = StreamBroken(f"the provider reported: {message}")
         self.end(f"failed: {message}", complete=False)
+
+    def check_id(self, id: Any) -> None:
+        """Refuse a chunk that has the id of another stream. Not every chunk has an id.
+
+        Raises:
+            ValueError: The id is not that of the chunks before it.
+        """
+        if id and self._id and id != self._id:
+            raise mixed_streams("the chunk has the id of another stream")
+        self._id = self._id or id
 
     def _text(self, call: Written, arguments: Any) -> str | None:
         """Return arguments as JSON text. If they are nested too deeply, refuse their call."""

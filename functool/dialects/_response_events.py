@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functool.dialects._reply import Reply, Written, mixed_streams
+from functool.dialects._reply import Reply, Written, mixed_streams, no_such_call
 from functool.dialects._wire import get, mismatch
 
 _OTHERS = ("error", "keepalive")
@@ -73,7 +73,7 @@ class ResponseEvents:
         # Some servers rename their items on the way. Numbered events need no such check.
         numbered = self._number is not None
         if found is None or not (numbered or self._items[key] == get(event, "item_id")):
-            raise ValueError("arguments came for a call that did not start in this stream")
+            raise no_such_call()
         return found
 
     def _end(self, response: Any, reply: Reply, word: str) -> None:

@@ -79,7 +79,7 @@ def split(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def words(value: Any) -> str:
+def brief_json(value: Any) -> str:
     """Return `value` as JSON of at most 500 characters."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 500 else text[:499] + "…"
@@ -91,7 +91,7 @@ def describe(node: Node, note: str) -> None:
     node["description"] = f"{text} ({note})" if text else note
 
 
-def listed(types: Any) -> list[Any]:
+def types_in(types: Any) -> list[Any]:
     """Return the value of `type` as a list."""
     return list(types) if isinstance(types, list) else [] if types is None else [types]
 
@@ -116,7 +116,7 @@ def rewrite(rules: Rules, node: Node, rest: str) -> Iterator[str]:
     ):
         yield from step(rules, node)
     yield from _closed(rules, node, rest)
-    if rules.items and "array" in listed(node.get("type")) and "items" not in node:
+    if rules.items and "array" in types_in(node.get("type")) and "items" not in node:
         node["items"] = {}
         yield "items is added: an array needs it here"
 
@@ -228,14 +228,14 @@ def _enum(rules: Rules, node: Node) -> Iterator[str]:
         ]
         yield "null in enum is written as a union with null"
     elif not values or not all(type(value) in kinds for value in values):
-        note = f"one of {words(node.pop('enum'))}"
+        note = f"one of {brief_json(node.pop('enum'))}"
         describe(node, note)
         if types or values:
             node.setdefault("type", types[0] if len(types) == 1 else types or "null")
         yield f"enum is moved into the description: {note}"
     elif "type" not in node and type(None) not in kinds:
         node["type"] = types[0] if len(types) == 1 else types
-        yield f"type {words(node['type'])} is added beside enum"
+        yield f"type {brief_json(node['type'])} is added beside enum"
 
 
 def _typed(rules: Rules, node: Node) -> Iterator[str]:
@@ -255,7 +255,7 @@ def _typed(rules: Rules, node: Node) -> Iterator[str]:
 def _null(rules: Rules, node: Node) -> Iterator[str]:
     if not rules.nullable:
         return
-    types = listed(node.get("type"))
+    types = types_in(node.get("type"))
     if len(types) > 1 and "null" in types:
         types.remove("null")
         node["type"], node["nullable"] = types[0], True
@@ -269,7 +269,7 @@ def _null(rules: Rules, node: Node) -> Iterator[str]:
         for key in {key for part in parts.values() for key in part}:
             del node[key]
         node["anyOf"] = [{"type": kind, **part} for kind, part in parts.items()]
-        yield f"type {words(types)} is written as anyOf"
+        yield f"type {brief_json(types)} is written as anyOf"
     members = node.get("anyOf")
     if not isinstance(members, list) or {"type": "null"} not in members:
         return
@@ -304,7 +304,7 @@ def _pattern(rules: Rules, node: Node) -> Iterator[str]:
 def _explicit(rules: Rules, node: Node) -> Iterator[str]:
     if (
         rules.explicit
-        and "object" in listed(node.get("type"))
+        and "object" in types_in(node.get("type"))
         and "additionalProperties" not in node
     ):
         node["additionalProperties"] = True
@@ -313,7 +313,7 @@ def _explicit(rules: Rules, node: Node) -> Iterator[str]:
 
 def _closed(rules: Rules, node: Node, rest: str) -> Iterator[str]:
     extra = node.get("additionalProperties")
-    if not rules.closed or "object" not in listed(node.get("type")) or extra is False:
+    if not rules.closed or "object" not in types_in(node.get("type")) or extra is False:
         return
     value = extra if isinstance(extra, dict) else {}
     pairs = closed({"key": {"type": "string"}, "value": value})
@@ -330,6 +330,6 @@ def _closed(rules: Rules, node: Node, rest: str) -> Iterator[str]:
         return
     for keyword in ("properties", "required", "additionalProperties"):
         node.pop(keyword, None)
-    kinds = ["array" if kind == "object" else kind for kind in listed(node["type"])]
+    kinds = ["array" if kind == "object" else kind for kind in types_in(node["type"])]
     node["type"], node["items"] = kinds if len(kinds) > 1 else kinds[0], pairs
     yield "an open object is written as a list of {key, value}"

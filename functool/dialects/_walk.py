@@ -9,7 +9,8 @@ from typing import Any
 
 from functool.dialects import Lost, placed
 from functool.dialects._cycles import cycles
-from functool.dialects._rules import Node, Rules, describe, rewrite, words
+from functool.dialects._rules import Node, Rules, brief_json, describe, rewrite
+from functool.pointers import escaped
 from functool.schema.json_schema import Names, children, resolved
 
 MAX_NODES = 20_000
@@ -65,11 +66,11 @@ class _Walk:
         }
         if "$ref" in node:
             reason = "is replaced by what it points at: the arguments are an object"
-            self.lose("#", f"$ref {words(node['$ref'])} {reason}")
+            self.lose("#", f"$ref {brief_json(node['$ref'])} {reason}")
             node = self.resolved(node)
         self.flatten(node)
         if node.get("type", "object") != "object":
-            self.lose("#", f"type {words(node['type'])} is written as object")
+            self.lose("#", f"type {brief_json(node['type'])} is written as object")
         node = {**node, "type": "object", "properties": dict(node.get("properties") or {})}
         out = self.node(node, "#", self.rest or "extra")
         return {**out, "$defs": self.defs} if self.defs else out
@@ -121,8 +122,8 @@ class _Walk:
         if keyword in _WORDLESS or (keyword == "additionalProperties" and isinstance(value, bool)):
             self.lose(path, f"{keyword} is dropped")
             return ""
-        self.lose(path, f"{keyword} {words(value)} is moved into the description")
-        return f"{keyword}: {value if isinstance(value, str) else words(value)}"
+        self.lose(path, f"{keyword} {brief_json(value)} is moved into the description")
+        return f"{keyword}: {value if isinstance(value, str) else brief_json(value)}"
 
     def child(
         self,
@@ -135,9 +136,7 @@ class _Walk:
         keyword, key = str(where[0]), where[-1]
         if isinstance(child, bool) and (self.rules.booleans or keyword == "additionalProperties"):
             return
-        below = "/".join(
-            (path, *(str(part).replace("~", "~0").replace("/", "~1") for part in where))
-        )
+        below = "/".join((path, *(escaped(str(step)) for step in where)))
         if child is False and keyword == "properties":
             del node[keyword][key]
             self.lose(below, "a property that no value fits is left out")
@@ -173,9 +172,9 @@ class _Walk:
                     if known != child:
                         properties[name] = {"anyOf": [known, child]}
             node["properties"] = properties
-            describe(node, f"{keyword}: {words(value)}")
+            describe(node, f"{keyword}: {brief_json(value)}")
             reason = "is moved into the description: the root holds none here"
-            self.lose("#", f"{keyword} {words(value)} {reason}")
+            self.lose("#", f"{keyword} {brief_json(value)} {reason}")
 
     def all_of(self, node: Node, path: str, whole: bool = False) -> None:
         """Merge allOf into the node where the provider does not take it, or describe it.
@@ -198,8 +197,8 @@ class _Walk:
             self.lose(path, "allOf is merged into the node")
             self.all_of(node, path, whole=True)
         else:
-            describe(node, f"allOf: {words(node.pop('allOf'))}")
-            self.lose(path, f"allOf {words(members)} is moved into the description")
+            describe(node, f"allOf: {brief_json(node.pop('allOf'))}")
+            self.lose(path, f"allOf {brief_json(members)} is moved into the description")
 
     def merged(self, node: Node) -> Node | None:
         members = node.get("allOf")
@@ -287,8 +286,8 @@ class _Walk:
     def beside(self, node: Node, new: str, path: str) -> Node:
         """Write what stands beside a reference."""
         if self.rules.refs == "wrap" and "anyOf" in node:
-            self.lose(path, f"anyOf {words(node['anyOf'])} is moved into the description")
-            describe(node, f"anyOf: {words(node.pop('anyOf'))}")
+            self.lose(path, f"anyOf {brief_json(node['anyOf'])} is moved into the description")
+            describe(node, f"anyOf: {brief_json(node.pop('anyOf'))}")
         # With an `anyOf` the rules do not ask for a type.
         beside = self.node({"anyOf": (), **node}, path)
         if self.rules.refs == "wrap":
@@ -343,23 +342,22 @@ def _refers(members: Any) -> bool:
 def _together(parts: Iterable[Node]) -> Node | None:
     """Merge schemas into one that says the same; None where they contradict each other."""
     out: Node = {}
-    required: set[str] = set()
+    # These two are filled in place, because a stranger's schema may have thousands of parts.
+    properties: Node = {}
+    required: Node = {}
     for part in parts:
         for key, value in part.items():
-            known: Any = out.get(key)
-            if key not in out:
-                out[key] = dict(value) if key == "properties" and isinstance(value, dict) else value
-            elif known == value or key in ("title", "description"):
-                continue
+            if key == "properties" and isinstance(value, dict):
+                if any(properties.get(name, child) != child for name, child in value.items()):
+                    return None
+                properties.update(value)
+                out[key] = properties
             elif key == "required":
-                out[key] = [*known, *(name for name in value if str(name) not in required)]
-            elif key == "properties" and all(
-                known.get(name, child) == child for name, child in value.items()
-            ):
-                known.update(value)
-            else:
+                required |= {str(name): name for name in value}
+                out[key] = required
+            elif out.setdefault(key, value) != value and key not in ("title", "description"):
                 return None
-            if key == "required":
-                required.update(map(str, value))
+    if "required" in out:
+        out["required"] = [*required.values()]
     owners = sum(bool(part.get("properties")) for part in parts)
     return None if out.get("additionalProperties") is False and owners > 1 else out

@@ -98,6 +98,17 @@ def undeferred(deferred: Deferred) -> list[Lost]:
     return [Lost(note)] if count else []
 
 
+def with_search(
+    entries: list[dict[str, Any]], deferred: Deferred, search: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Mark the definitions of deferred tools, and put the provider's search tool before them."""
+    names = deferred_names(deferred)
+    for entry in entries:
+        if entry["name"] in names:
+            entry["defer_loading"] = True
+    return [*([dict(search)] if names else []), *entries]
+
+
 def fresh(tool: Tool, build: Build) -> dict[str, Any]:
     """Return the definition of `tool`, a new one each time.
 
@@ -114,6 +125,24 @@ def fresh(tool: Tool, build: Build) -> dict[str, Any]:
 def told(tools: Iterable[Tool], build: Build) -> list[str]:
     """Return the losses of the definitions of `tools`, each with the name of its tool in front."""
     return [placed(tool.name, loss) for tool in tools for loss in _text(tool, build)[2]]
+
+
+def request_losses(
+    tools: Tools, deferred: Deferred, build: Build, most: int | None = None
+) -> list[str]:
+    """Return the losses of a request to a provider that has no deferred loading.
+
+    `most` is how many tools the provider takes in one request; None is no limit.
+    """
+    tools = with_deferred(tools, deferred)
+    many = [] if most is None else over("request: tools", len(tools), most)
+    return [*undeferred(deferred), *told(tools, build), *twice(tools), *many]
+
+
+def function_entry(tool: Tool, parameters: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the definition of a tool in the form of Chat Completions."""
+    about = {"name": tool.name, "description": tool.schema.description}
+    return {"type": "function", "function": {**about, "parameters": parameters, **more}}
 
 
 def _text(tool: Tool, build: Build) -> tuple[ToolSchema, bytes, tuple[str, ...]]:

@@ -26,11 +26,9 @@ from functool.dialects._wire import (
     listed,
     mismatch,
     name_losses,
+    request_losses,
     size,
     text_of,
-    told,
-    twice,
-    undeferred,
     with_deferred,
 )
 
@@ -66,11 +64,9 @@ def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]
 
 def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    tools = (*with_deferred(tools, deferred),)
-    specs = [entry["toolSpec"] for entry in definitions(tools)]
+    specs = [entry["toolSpec"] for entry in definitions(tools, deferred=deferred)]
     strict = [size(spec["inputSchema"]["json"]) for spec in specs if spec.get("strict")]
-    budget = anthropic.budget(strict)
-    return [*undeferred(deferred), *told(tools, _build), *twice(tools), *budget]
+    return [*request_losses(tools, deferred, _build), *anthropic.budget(strict)]
 
 
 def calls(message: Any) -> list[ToolCall]:

@@ -7,12 +7,13 @@ numbers, texts and arrays move into the description, and the tool enforces them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from functool import Tool
 from functool.dialects import _compatible
 from functool.dialects._rules import Rules, split
-from functool.dialects._wire import Deferred, Tools, fresh, undeferred, with_deferred
+from functool.dialects._wire import Deferred, Tools, fresh, with_deferred
 from functool.dialects.openai_chat import calls as calls
 from functool.dialects.openai_chat import result as result
 
@@ -33,6 +34,7 @@ PROFILE = _compatible.Profile(
     max_fields=200,
     one_required=True,
 )
+_build = partial(_compatible.build, profile=PROFILE)
 
 
 def definition(tool: Tool) -> dict[str, Any]:
@@ -47,9 +49,4 @@ def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]
 
 def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    tools = (*with_deferred(tools, deferred),)
-    return [*undeferred(deferred), *_compatible.losses(tools, _build, definitions(tools), PROFILE)]
-
-
-def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
-    return _compatible.build(tool, PROFILE)
+    return _compatible.losses(tools, deferred, _build, PROFILE)

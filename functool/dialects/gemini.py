@@ -27,11 +27,8 @@ from functool.dialects._wire import (
     listed,
     mismatch,
     name_losses,
-    over,
+    request_losses,
     text_of,
-    told,
-    twice,
-    undeferred,
     with_deferred,
 )
 
@@ -89,9 +86,7 @@ def losses(
     *tools: Tool, field: Field = "parameters_json_schema", deferred: Deferred = ()
 ) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    tools = (*with_deferred(tools, deferred),)
-    many = over("request: tools", len(tools), MAX_TOOLS)
-    return [*undeferred(deferred), *told(tools, _BUILDS[field]), *twice(tools), *many]
+    return request_losses(tools, deferred, _BUILDS[field], MAX_TOOLS)
 
 
 def calls(message: Any) -> list[ToolCall]:

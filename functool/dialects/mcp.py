@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
@@ -154,27 +155,15 @@ def _structured(result: ToolResult) -> dict[str, Any]:
 
 
 def _build(tool: Tool, protocol: str) -> Build:
-    """Return the function that makes the definition. Definitions are cached by it."""
+    """Return the function that makes the definition of a tool for a revision."""
     shown = isinstance(tool, Tool) and shows_another(tool)
-    if protocol >= LATEST:
-        return _latest_shown if shown else _latest
-    return _older_shown if shown else _older
+    return _builder(protocol >= LATEST, shown)
 
 
-def _latest(tool: Tool) -> tuple[dict[str, Any], list[str]]:
-    return _definition(tool, tool.schema.output)
-
-
-def _latest_shown(tool: Tool) -> tuple[dict[str, Any], list[str]]:
-    return _definition(tool, None)
-
-
-def _older(tool: Tool) -> tuple[dict[str, Any], list[str]]:
-    return _older_definition(tool, tool.schema.output)
-
-
-def _older_shown(tool: Tool) -> tuple[dict[str, Any], list[str]]:
-    return _older_definition(tool, None)
+@cache  # Definitions are cached by this function, so it has to be the same one each time.
+def _builder(is_latest: bool, without_output: bool) -> Build:
+    define = _definition if is_latest else _older_definition
+    return lambda tool: define(tool, None if without_output else tool.schema.output)
 
 
 def _older_definition(

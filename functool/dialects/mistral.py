@@ -22,15 +22,14 @@ from functool.dialects._wire import (
     data_url,
     fresh,
     function_calls,
+    function_entry,
     get,
     is_chat,
     listed,
     mismatch,
     name_losses,
+    request_losses,
     text_of,
-    told,
-    twice,
-    undeferred,
     with_deferred,
 )
 from functool.dialects.openai import rewritten
@@ -51,8 +50,7 @@ def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]
 
 def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    tools = (*with_deferred(tools, deferred),)
-    return [*undeferred(deferred), *told(tools, _build), *twice(tools)]
+    return request_losses(tools, deferred, _build)
 
 
 def calls(message: Any) -> list[ToolCall]:
@@ -105,13 +103,8 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
         parameters, lost = schema.parameters, rewritten(schema)
     else:
         parameters, lost = render(schema.plain, PLAIN)
-    function = {
-        "name": tool.name,
-        "description": schema.description,
-        "parameters": parameters,
-        "strict": schema.strict,
-    }
-    return {"type": "function", "function": function}, [*name_losses(tool.name), *lost]
+    entry = function_entry(tool, parameters, strict=schema.strict)
+    return entry, [*name_losses(tool.name), *lost]
 
 
 def _part(part: Content) -> dict[str, Any]:

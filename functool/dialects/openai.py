@@ -35,6 +35,7 @@ from functool.dialects._wire import (
     told,
     twice,
     with_deferred,
+    with_search,
 )
 
 PLAIN = Rules(items=True)
@@ -60,12 +61,8 @@ def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]
     Raises:
         ValueError: A name is not among the tools.
     """
-    found = [definition(tool) for tool in with_deferred(tools, deferred)]
-    names = deferred_names(deferred)
-    for entry in found:
-        if entry["name"] in names:
-            entry["defer_loading"] = True
-    return [*([dict(SEARCH)] if names else []), *found]
+    entries = [definition(tool) for tool in with_deferred(tools, deferred)]
+    return with_search(entries, deferred, SEARCH)
 
 
 def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:

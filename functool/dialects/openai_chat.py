@@ -12,13 +12,11 @@ from functool.dialects._wire import (
     Tools,
     fresh,
     function_calls,
+    function_entry,
     is_chat,
     mismatch,
     name_losses,
-    over,
-    told,
-    twice,
-    undeferred,
+    request_losses,
     with_deferred,
 )
 from functool.dialects.openai import MAX_TOOLS, parameters
@@ -36,9 +34,7 @@ def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]
 
 def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    tools = (*with_deferred(tools, deferred),)
-    many = over("request: tools", len(tools), MAX_TOOLS)
-    return [*undeferred(deferred), *told(tools, _build), *twice(tools), *many]
+    return request_losses(tools, deferred, _build, MAX_TOOLS)
 
 
 def calls(message: Any) -> list[ToolCall]:
@@ -76,10 +72,5 @@ class StreamReader(Reader):
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema, lost = parameters(tool)
-    function = {
-        "name": tool.name,
-        "description": tool.schema.description,
-        "parameters": schema,
-        "strict": tool.schema.strict,
-    }
-    return {"type": "function", "function": function}, [*name_losses(tool.name), *lost]
+    entry = function_entry(tool, schema, strict=tool.schema.strict)
+    return entry, [*name_losses(tool.name), *lost]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from functool import Tool, ToolCall, ToolResult
+from functool import Tool, ToolCall
 from functool.dialects._grok_chunks import GrokChunks
 from functool.dialects._rules import Rules, split
 from functool.dialects._stream import Reader
@@ -21,17 +21,16 @@ from functool.dialects._wire import (
     call,
     fresh,
     function_calls,
+    function_entry,
     get,
     is_chat,
     listed,
     mismatch,
     name_losses,
-    over,
-    told,
-    twice,
-    undeferred,
+    request_losses,
     with_deferred,
 )
+from functool.dialects.openai_chat import result as result
 
 RULES = Rules(
     keywords=split(
@@ -76,9 +75,7 @@ def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]
 
 def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    tools = (*with_deferred(tools, deferred),)
-    many = over("request: tools", len(tools), MAX_TOOLS)
-    return [*undeferred(deferred), *told(tools, _build), *twice(tools), *many]
+    return request_losses(tools, deferred, _build, MAX_TOOLS)
 
 
 def calls(message: Any) -> list[ToolCall]:
@@ -100,14 +97,6 @@ def calls(message: Any) -> list[ToolCall]:
     return found or [call(get(i, "name"), get(i, "arguments"), get(i, "call_id")) for i in items]
 
 
-def result(result: ToolResult) -> dict[str, Any]:
-    """Return the result as a tool message.
-
-    Such a message holds text only: an image becomes a placeholder.
-    """
-    return {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
-
-
 class StreamReader(Reader):
     """Reads the chunks of `chat.stream()`, or what an SDK of OpenAI streams from xAI.
 
@@ -122,5 +111,4 @@ class StreamReader(Reader):
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema, lost = render(tool.schema.plain, RULES)
-    function = {"name": tool.name, "description": tool.schema.description, "parameters": schema}
-    return {"type": "function", "function": function}, [*name_losses(tool.name), *lost]
+    return function_entry(tool, schema), [*name_losses(tool.name), *lost]

@@ -50,12 +50,11 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         if edited is None and not (await asks(call, context) or _is_decided(call, context)):
             return None
         request = _request(call, context)
-        defaults = defaults_of(context.schema)
         if edited is not None and same_json(request.arguments, context.notes.get("edited", edited)):
             context.share_decision(request.digest, Decision(approved=True))
             return None
         decision, grant = await _decision(request, context)
-        edit = _edit_of(decision, request, defaults)
+        edit = _edit_of(decision, request, defaults_of(context.schema))
         if edited is not None and edit is not None:
             raise GuardrailError("A person changed the arguments of this call twice. Call again.")
         # Another guardrail may have changed the edited arguments. Record those that will run.

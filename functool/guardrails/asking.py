@@ -162,7 +162,7 @@ def _check_parameters(item: Any, option: str, takes: tuple[str, ...]) -> None:
     list needs, the guardrail is in the wrong list, or the function that makes it was not called.
     """
     name = name_of(item)
-    # A function that an author wraps around a guardrail may have its `__module__`.
+    # `functools.wraps` copies `__module__` to an author's own function, so ask its globals.
     home = str(item.__globals__.get("__name__")) if inspect.isfunction(item) else ""
     if home.startswith("functool.guardrails."):
         first = item.__code__.co_varnames[0]

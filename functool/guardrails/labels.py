@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
-from functool.approval import escaped, is_texts
+from functool.approval import is_texts
 from functool.call import ToolCall, ToolResult, ToolSchema, changed, cut_str, metadata_of
 from functool.errors import GuardrailError
+from functool.pointers import escaped, unescaped
 
 SHOWS_OTHERS = "functool.trusted_only:shows others"
 """A key in the notes of a call whose result may show what others, or a model, wrote."""
@@ -77,7 +78,7 @@ def placed(call: ToolCall, canonical: Iterable[str], schema: ToolSchema) -> dict
     own = {*canonical} - (schema.parameters.get("properties", {}).keys() - known)
     for place, labels in call.metadata["sources"].items():
         head = place[1:].partition("/")[0]
-        name = head.replace("~1", "/").replace("~0", "~")
+        name = unescaped(head)
         at = {names.get(name, name), name} & own if place else ()
         there = {f"/{escaped(each)}{place[1 + len(head) :]}" for each in at}
         for each in there or [place if name in known else ""]:

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, cast
 
-from functool.approval import MODEL, asked, defaults_of, escaped, same_json
+from functool.approval import MODEL, asked, defaults_of, same_json
 from functool.call import ToolCall, ToolResult, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
@@ -18,6 +18,7 @@ from functool.executors import inline
 from functool.guardrails.approval import require_approval
 from functool.guardrails.asking import InputGuardrail, arguments_of
 from functool.guardrails.labels import SHOWS_OTHERS, by_place
+from functool.pointers import argument_at, escaped
 from functool.schema.json_schema import property_names
 
 Wrote = Callable[[Context[Any]], "str | Iterable[str]"]
@@ -59,12 +60,8 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         """Return the sources of each untrusted value, by its JSON pointer."""
         given = arguments_of(call, context, arguments)
         labels = by_place(call)
-        places = {f"/{escaped(name)}" for name in given}
-        suspect = {
-            place: sources
-            for place, sources in labels.items()
-            if given and (not place or f"/{place[1:].partition('/')[0]}" in places)
-        }
+        seen = {None, *given} if given else set()
+        suspect = {place: names for place, names in labels.items() if argument_at(place) in seen}
         if wrote is not None:
             answer = await inline(wrote, context)
             texts = [answer] if isinstance(answer, str) else [str(text) for text in answer]

@@ -85,10 +85,9 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
             error = replace(error, message=message, details=_clean_value(clean, error.details))
         if output == result.output and error == result.error and value is result.value:
             return None
-        if value is result.value:
-            # The value is clean. As a new object it is kept; otherwise `with_matching_value` would
-            # replace it by the new text.
-            value = copy(value)
+        # A clean value is kept as a new object: `with_matching_value` replaces the old one by the
+        # new text.
+        value = copy(value) if value is result.value else value
         return changed(result, output=output, error=error, value=value)
 
     return redact
@@ -147,39 +146,51 @@ def _clean_output(clean: Callable[[str], str], output: list[Content]) -> list[Co
 
 def _clean_value(clean: Callable[[str], str], value: Any) -> Any:
     """Remove matches from every text in `value`. Return the same object if there are none."""
-    if value is None:
-        return None
-    same: Any = value
     if isinstance(value, str):
         new: Any = clean(value)
-    elif isinstance(value, (int, float)):
-        is_short = type(value) is int and value.bit_length() < 64
-        text = str(value) if is_short else to_json(value).strip('"')  # NaN is a text.
-        return value if (new := clean(text)) == text else new
     elif isinstance(value, (bytes, bytearray)):  # JSON's base64 of them is readable for a model.
         new = value
         with suppress(UnicodeDecodeError):
             new = valid_text(clean(value.decode())).encode()
     elif isinstance(value, CONTENT_TYPES):
-        texts: dict[str, Any] = {name: getattr(value, name, None) for name in _SHOWN}
-        shown: dict[str, Any] = {n: clean(t) for n, t in texts.items() if isinstance(t, str)}
-        if isinstance(data := getattr(value, "data", None), bytes):
-            with suppress(UnicodeDecodeError):  # Some providers show a text file as text.
-                text = text_in(value, "replace") or data.decode()
-                if (new := clean(text)) != text:
-                    shown["data"] = valid_text(new).encode()
-        new = replace(value, **shown)
+        new = _clean_content(clean, value)
     elif isinstance(value, Mapping):
         new = {_clean_value(clean, k): _clean_value(clean, item) for k, item in value.items()}
     elif type(value) in (list, tuple, set, frozenset):
         new = type(value)(_clean_value(clean, item) for item in value)
     elif isinstance(value, tuple) and (make := getattr(value, "_make", None)):  # A named tuple.
         new = make(_clean_value(clean, item) for item in value)
-    else:  # Match an object by its JSON.
-        text = to_json(value)
-        same = _parsed(text)
-        new = clean(text) if same is text else _clean_value(_with_base64(clean), same)
-    return value if new == same else new
+    elif isinstance(value, (int, float)):
+        return _clean_number(clean, value)
+    else:
+        return None if value is None else _clean_object(clean, value)
+    return value if new == value else new
+
+
+def _clean_content(clean: Callable[[str], str], part: Any) -> Any:
+    """Remove matches from what a part shows, and from its bytes if they are text."""
+    texts = {name: getattr(part, name, None) for name in _SHOWN}
+    new: dict[str, Any] = {name: clean(t) for name, t in texts.items() if isinstance(t, str)}
+    if isinstance(data := getattr(part, "data", None), bytes):
+        with suppress(UnicodeDecodeError):  # Some providers show a text file as text.
+            text = text_in(part, "replace") or data.decode()
+            if (cleaned := clean(text)) != text:
+                new["data"] = valid_text(cleaned).encode()
+    return replace(part, **new)
+
+
+def _clean_number(clean: Callable[[str], str], number: float) -> Any:
+    is_short = type(number) is int and number.bit_length() < 64
+    text = str(number) if is_short else to_json(number).strip('"')  # NaN is a text.
+    return number if (new := clean(text)) == text else new
+
+
+def _clean_object(clean: Callable[[str], str], value: Any) -> Any:
+    """Remove matches from the JSON of an object. Return the object itself if there are none."""
+    text = to_json(value)
+    form = _parsed(text)
+    new = clean(text) if form is text else _clean_value(_with_base64(clean), form)
+    return value if new == form else new
 
 
 def _with_base64(clean: Callable[[str], str]) -> Callable[[str], str]:
@@ -221,10 +232,7 @@ def _letter(match: re.Match[str]) -> str:
 
 def _replace_matches(patterns: list[re.Pattern[str]], text: str) -> str:
     """Replace every match by the mark. Overlapping matches get one mark; old marks are kept."""
-    for pattern in patterns:
-        if pattern.search(text):
-            break
-    else:
+    if not any(pattern.search(text) for pattern in patterns):
         return text
     size, parts, end = len(_MARK), [], 0
     found = (match.span() for pattern in patterns for match in pattern.finditer(text))

@@ -117,16 +117,17 @@ def _agreed(
 
     def is_shown(request: ApprovalRequest) -> bool:
         """Whether the person saw this request, or the same one of another level of the tool."""
-        if shown is not None and request.digest == shown.digest:
+        if shown is None:
+            seen = [written.get(request.tool)]
+        elif request.digest == shown.digest:
             return True
-        seen = [written.get(request.tool) if shown is None else shown.arguments]
-        seen += [] if arguments is None else [edits[request.tool]]
-        # A person who saw more labels than this request has saw all of it.
-        labels = request.sources if shown is None else shown.sources
-        return about_this and (
-            any(same_json(request.arguments, one) for one in seen)
-            and all({*n} <= {*labels.get(place, ())} for place, n in request.sources.items())
-        )
+        elif not (about_this and _has_labels_of(shown, request)):
+            return False
+        else:
+            seen = [shown.arguments]
+        if arguments is not None:
+            seen.append(edits[request.tool])
+        return any(same_json(request.arguments, one) for one in seen)
 
     def decide_on(request: ApprovalRequest) -> Decision | None:
         if request.call_id == call.id and request.tool in edits and is_shown(request):
@@ -139,6 +140,12 @@ def _agreed(
         return Decision(approved=True)
 
     return decide_on
+
+
+def _has_labels_of(shown: ApprovalRequest, request: ApprovalRequest) -> bool:
+    """Whether a person who saw one request has seen every label of the other one."""
+    pairs = request.sources.items()
+    return all({*names} <= {*shown.sources.get(place, ())} for place, names in pairs)
 
 
 async def answer_to(tool: Tool, call: ToolCall, context: Context[Any]) -> ToolResult:

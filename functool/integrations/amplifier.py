@@ -23,17 +23,16 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
-    ToolDisabledError,
     ToolEvent,
     ToolFailure,
     ToolResult,
     Toolset,
     Tripwire,
 )
-from functool.call import failure_of
 from functool.content import base64_of
 from functool.executors import inline
-from functool.integrations.values import bytes_of, json_items, text_of
+from functool.integrations._agents import answer_to
+from functool.integrations.values import bytes_of, check_readable, json_items, text_of
 from functool.integrations.visible import arguments_text, sources_text
 from functool.layers.some_tools import one_tool
 
@@ -106,12 +105,9 @@ class Exported:
                 for key, item in given.items()
                 if key in known or not str(key).startswith("_")
             }
-        if not self.tool.is_enabled(self.context):
-            return _native(failure_of(ToolDisabledError.of(self.name)))
+        call = ToolCall(name=self.name, arguments=given, id=call_id)
         try:
-            result = await self.tool.invoke(
-                ToolCall(name=self.name, arguments=given, id=call_id), self.context
-            )
+            result = await answer_to(self.tool, call, self.context)
         except Tripwire as stop:
             result = ToolResult(error=ToolFailure(type="Tripwire", message=str(stop)))
             # An exception would end this call only. Cancelling the session ends the run.
@@ -265,11 +261,7 @@ def _session_context(coordinator: Any, config: Any) -> Context[Any]:
     async def approve(request: ApprovalRequest) -> Decision:
         arguments = arguments_text(request.arguments, indent=None)
         sources = sources_text(request.sources)
-        length = len(arguments) + len(sources)
-        if length > MAX_QUESTION:
-            size = f"the arguments are {length:,} characters long"
-            why = f"{size}, and a person is shown at most {MAX_QUESTION:,}"
-            raise GuardrailError(f"The call was refused. Nobody was asked: {why}.")
+        check_readable(arguments + sources, MAX_QUESTION)
         prompt = f"Allow the tool {request.tool} to run with {arguments}?{sources}"
         try:
             answer = await coordinator.approval_system.request_approval(

@@ -13,6 +13,7 @@ import click
 
 from functool import ApprovalRequest, Decision, GuardrailError
 from functool.integrations._signals import handled
+from functool.integrations.values import check_readable
 from functool.integrations.visible import arguments_text, sources_text, visible
 
 NO_TERMINAL = "There is no terminal to ask at: --yes approves."
@@ -33,10 +34,7 @@ def approve(request: ApprovalRequest) -> Decision:
             terminal. So the call is refused.
     """
     shown = arguments_text(request.arguments) + sources_text(request.sources)
-    if len(shown) > MAX_QUESTION:
-        size = f"the arguments are {len(shown):,} characters long"
-        why = f"{size}, and a person is shown at most {MAX_QUESTION:,}"
-        raise GuardrailError(f"The call was refused. Nobody was asked: {why}.")
+    check_readable(shown, MAX_QUESTION)
     question = f"Allow {request_text(request)} to run?"
     if not sys.stdin.isatty():
         click.echo(f"{question}\n{NO_TERMINAL}", err=True)
@@ -67,7 +65,7 @@ def answered(ask: Callable[..., Answer], *words: Any, **options: Any) -> Answer 
             return ask(*words, **options)
     except click.Abort as error:
         click.echo(err=True)
-        # click raises the same for both, from the one that it caught.
+        # click raises an Abort for Ctrl-C and for Ctrl-D alike. Its context tells which it was.
         if isinstance(error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
         return None

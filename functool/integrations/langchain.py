@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, get_origin
@@ -123,15 +123,7 @@ class _Exported(BaseTool):
         return (call, tool_call_id is None), {}
 
     def _run(self, call: ToolCall, bare: bool) -> Any:
-        context, stop_forwarding = _context_of(call)
-        try:
-            result = _run_sync(answer_to, self.tool, call, context)
-            while (request := request_of(result)) and runtime_of_graph() is not None:
-                context = _decided(self.tool, call, request, context)
-                result = _run_sync(answer_to, self.tool, call, context)
-        finally:
-            stop_forwarding()
-        return _bare(result) if bare else _message(result, call)
+        return _run_sync(self._arun(call, bare))
 
     async def _arun(self, call: ToolCall, bare: bool) -> Any:
         context, stop_forwarding = _context_of(call)
@@ -145,14 +137,23 @@ class _Exported(BaseTool):
         return _bare(result) if bare else _message(result, call)
 
 
-def _run_sync(func: Callable[..., Coroutine[Any, Any, ToolResult]], *args: Any) -> ToolResult:
-    """Run an async function from sync code. If a loop is running already, use another thread."""
+def _run_sync(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine from sync code. If a loop is running already, use another thread.
+
+    A graph finds its state by context variables, so these go along.
+    """
+    if not _loop_is_running():
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, asyncio.run, work).result()
+
+
+def _loop_is_running() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(func(*args))
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(copy_context().run, lambda: asyncio.run(func(*args))).result()
+        return False
+    return True
 
 
 def _context_of(call: ToolCall) -> tuple[Context[Any], Any]:

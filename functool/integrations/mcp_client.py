@@ -24,7 +24,7 @@ from functool import (
     Toolset,
     ToolSettings,
 )
-from functool.executors import in_thread
+from functool.executors import in_thread, inline
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_link import MAX_LISTED, MAX_TOOLS, Link
 from functool.integrations.mcp_transport import Endpoint
@@ -136,7 +136,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
         close = get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
         raise DefinitionError(f"connect has no option {name!r}; {hint}")
-    _refused("connect", ToolResult, **options)
+    _answering("connect", ToolResult, **options)  # An option that no tool takes fails here.
 
 
 class _Tools(Toolset):
@@ -210,50 +210,53 @@ class _Tools(Toolset):
 
 
 def _elicitation(elicit: Elicit) -> Any:
-    waiting = 0
-
-    async def one_of_few(
-        context: ClientRequestContext, params: types.ElicitRequestParams
-    ) -> types.ElicitResult:
-        nonlocal waiting
-        if waiting >= MAX_OPEN_QUESTIONS:
-            return types.ElicitResult(action="cancel")
-        waiting += 1
-        try:
-            return await answer(context, params)
-        finally:
-            waiting -= 1
+    """Return the SDK's callback for a server's questions. A few may be open at the same time."""
+    places = asyncio.Semaphore(MAX_OPEN_QUESTIONS)
 
     async def answer(
         context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult:
-        if not isinstance(params, types.ElicitRequestFormParams):
-            return types.ElicitResult(action="decline")
-        size = len(params.message) + len(params.model_dump_json(include={"requested_schema"}))
-        if size > MAX_QUESTION:
-            logger.warning("an MCP server's question has %d characters; it is declined", size)
-            return types.ElicitResult(action="decline")
-        form = untrusted.cleaned(dict(params.requested_schema))
-        if untrusted.has_hidden(form):
-            logger.warning("an MCP server's question holds invisible characters; it is declined")
-            return types.ElicitResult(action="decline")
-        try:
-            given = elicit(visible(params.message), form)
-            reply = await given if inspect.isawaitable(given) else given
-            if reply is None:
-                return types.ElicitResult(action="decline")
-            try:
-                content = dict(reply)
-            except (TypeError, ValueError):  # As the True of an approver.
-                kind = type(reply).__name__
-                wrong = f"elicit returned {kind}, expected an object for the form, or None"
-                raise TypeError(wrong) from None
-            return types.ElicitResult(action="accept", content=content)
-        except Exception:
-            logger.exception("the elicit function failed, so the server hears that nobody answered")
+        if places.locked():
             return types.ElicitResult(action="cancel")
+        async with places:
+            return await _answer_to(params, elicit)
 
-    return one_of_few
+    return answer
+
+
+async def _answer_to(params: types.ElicitRequestParams, elicit: Elicit) -> types.ElicitResult:
+    declined = types.ElicitResult(action="decline")
+    if not isinstance(params, types.ElicitRequestFormParams):
+        return declined
+    size = len(params.message) + len(params.model_dump_json(include={"requested_schema"}))
+    if size > MAX_QUESTION:
+        logger.warning("an MCP server's question has %d characters; it is declined", size)
+        return declined
+    form = untrusted.cleaned(dict(params.requested_schema))
+    if untrusted.has_hidden(form):
+        logger.warning("an MCP server's question holds invisible characters; it is declined")
+        return declined
+    try:
+        reply = await inline(elicit, visible(params.message), form)
+        if reply is None:
+            return declined
+        return types.ElicitResult(action="accept", content=_content_of(reply))
+    except Exception:
+        logger.exception("the elicit function failed, so the server hears that nobody answered")
+        return types.ElicitResult(action="cancel")
+
+
+def _content_of(reply: Any) -> dict[str, Any]:
+    """Return the host's reply as the content of a form.
+
+    Raises:
+        TypeError: It is not an object, such as the True of an approver.
+    """
+    try:
+        return dict(reply)
+    except (TypeError, ValueError):
+        wrong = f"elicit returned {type(reply).__name__}, expected an object for the form, or None"
+        raise TypeError(wrong) from None
 
 
 def _tool(
@@ -261,9 +264,9 @@ def _tool(
 ) -> Tool:
     if link.refusal(definition.name):
         again = ToolResult.failed(ACCEPTED)
-        return _refused(name, lambda: link.refusal(definition.name) or again)
+        return _answering(name, lambda: link.refusal(definition.name) or again)
     if reason := untrusted.unusable(definition):
-        return _refused(name, lambda: ToolResult.failed(reason))
+        return _refused(name, reason)
 
     async def handler(arguments: Mapping[str, Any], context: Context[Any]) -> ToolResult:
         return await link.call(definition.name, arguments, context, check)
@@ -277,21 +280,25 @@ def _tool(
         parameters = untrusted.cleaned(definition.input_schema)
         output = untrusted.cleaned(untrusted.output_of(definition))
         if untrusted.has_hidden(parameters) or untrusted.has_hidden(output):
-            return _refused(name, lambda: ToolResult.failed(INVISIBLE))
+            return _refused(name, INVISIBLE)
         check = untrusted.answer_check(definition)
         more = {**options, "settings": settings, "output": output}
         tool = SchemaTool(name, description, parameters, handler, **more)
     except Exception as error:
         # The schema of one tool may break anything. The other tools have to work.
-        text = f"The tool's definition cannot be used: {visible(str(error))}"
-        return _refused(name, lambda: ToolResult.failed(text))
+        return _refused(name, f"The tool's definition cannot be used: {visible(str(error))}")
     if keyword := untrusted.wrong_keyword(tool.schema.plain):
         wrong = f"The tool's definition cannot be used: a value of {keyword!r} is no JSON Schema."
-        return _refused(name, lambda: ToolResult.failed(wrong))
+        return _refused(name, wrong)
     return tool
 
 
-def _refused(name: str, answer: Callable[[], ToolResult], **options: Any) -> Tool:
+def _refused(name: str, reason: str) -> Tool:
+    """Return a tool for a definition that cannot be used. Calling it says why."""
+    return _answering(name, lambda: ToolResult.failed(reason))
+
+
+def _answering(name: str, answer: Callable[[], ToolResult], **options: Any) -> Tool:
     async def handler(arguments: Mapping[str, Any]) -> ToolResult:
         return answer()
 

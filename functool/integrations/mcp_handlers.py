@@ -28,6 +28,7 @@ from functool.integrations import mcp_approval as approval
 from functool.integrations.mcp_approval import Approved, Request
 from functool.integrations.mcp_contexts import Contexts, MakeContext
 from functool.integrations.mcp_served import Served, answer
+from functool.integrations.values import exit_refused
 from functool.layers.passing import is_passing
 
 Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
@@ -87,7 +88,7 @@ class Handlers:
         Raises:
             DefinitionError: A tool cannot be served, or two have one name. The old tools stay.
         """
-        async with self._replacing:  # The last one that was asked for has to be the last.
+        async with self._replacing:  # In order: what was asked for last is served in the end.
             tools = _toolset(tools)
             served = await in_thread(self._described, tools)
             self._toolset, self._served = tools, served
@@ -187,7 +188,7 @@ class Handlers:
         except SystemExit:
             # A call must not end the server. A body that parses a command line exits on a wrong
             # word.
-            return ToolResult.failed("The tool tried to end the program.", type="SystemExit")
+            return exit_refused()
 
     def _decide(
         self,

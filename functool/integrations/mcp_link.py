@@ -94,7 +94,7 @@ class Link:
         try:
             async with asyncio.timeout(self._patience):
                 self._client, listing = await ready
-        except BaseException as error:  # A cancelled caller leaves no connection.
+        except BaseException as error:  # Also if the caller is cancelled.
             self._task.cancel()
             await self.close()
             if isinstance(error, Exception):

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hmac
 import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
-from hashlib import sha256
-from ipaddress import ip_address
 from typing import Any, Literal
 
 import anyio
@@ -20,6 +17,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from functool.executors import in_thread
+from functool.integrations.hosts import EVERYWHERE, is_loopback, same_secret
 from functool.integrations.mcp_bodies import bound_requests
 from functool.integrations.mcp_contexts import one_client
 from functool.integrations.mcp_handlers import Tools
@@ -130,7 +128,7 @@ def http_app(
     Raises:
         ValueError: Others could reach the server without a token, or the token is not valid.
     """
-    if token is None and not _is_loopback(host):
+    if token is None and not is_loopback(host):
         raise ValueError(
             f"{host} can be reached by others, who could call every tool: give a token "
             "(serve(..., token=...), on the command line --token-env NAME), or listen on 127.0.0.1"
@@ -139,7 +137,7 @@ def http_app(
     names = list(allowed_hosts) or [name for each in named for name in (each, f"{each}:*")]
     origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
     # A server on all addresses does not know its names. Then only the token keeps web pages out.
-    is_open = token is not None and not allowed_hosts and host in ("0.0.0.0", "::")
+    is_open = token is not None and not allowed_hosts and host in EVERYWHERE
     guard = TransportSecuritySettings(
         enable_dns_rebinding_protection=not is_open, allowed_hosts=names, allowed_origins=origins
     )
@@ -157,7 +155,7 @@ class _Bearer:
     """An ASGI app that passes on only requests with the token."""
 
     def __init__(self, app: Any, token: str) -> None:
-        self._app, self._digest = app, _digest(token.encode())
+        self._app, self._token = app, token.encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan" or self._is_let_in(scope):
@@ -172,20 +170,7 @@ class _Bearer:
     def _is_let_in(self, scope: Mapping[str, Any]) -> bool:
         given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
         scheme, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
-        # Digests have equal lengths, so the time does not reveal the length of the token.
-        fits = hmac.compare_digest(_digest(token.strip()), self._digest)
-        return fits and scheme.lower() == b"bearer"
-
-
-def _digest(token: bytes) -> bytes:
-    return sha256(token).digest()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        return same_secret(token.strip(), self._token) and scheme.lower() == b"bearer"
 
 
 async def _serve_stdio(served: Server[Any]) -> None:

@@ -253,29 +253,32 @@ async def result(answer: types.CallToolResult, check: Check | None) -> ToolResul
     output = [content(block) for block in answer.content]
     texts = [part.text for part in output if isinstance(part, TextContent)]
     metadata = {"mcp": answer.meta} if answer.meta else {}
+    value = answer.structured_content
     if answer.is_error:
         others: list[Content] = [part for part in output if not isinstance(part, TextContent)]
-        details = (
-            None if answer.structured_content is None else {"structured": answer.structured_content}
-        )
+        details = None if value is None else {"structured": value}
         text = visible("\n".join(texts)) or "The tool failed and did not say why."
         return ToolResult.failed(text, details=details, output=others, metadata=metadata)
-    value = answer.structured_content
-    if check is None and "structured_content" not in answer.model_fields_set:
+    if check is not None:
+        if fault := await _fault_of(value, check):
+            return ToolResult.failed(fault, output=output, metadata=metadata)
+        value = value["result"] if check.is_wrapped else value
+    elif "structured_content" not in answer.model_fields_set:
         value = texts[0] if len(texts) == len(output) == 1 else output or None
-    elif check is not None:
-        try:
-            # In a thread, because a large answer takes half a second.
-            await in_thread(check.tool.bind, {"answer": value})
-        except ArgumentError as error:
-            # A problem without a path belongs to the whole: the check takes too much work.
-            too_much = not any(problem["path"] for problem in error.problems)
-            wrong = "takes too much work to check against" if too_much else "does not fit"
-            text = f"The server's structured answer {wrong} the schema it promised."
-            return ToolResult.failed(text, output=output, metadata=metadata)
-        if check.is_wrapped:
-            value = value["result"]
     return ToolResult(output=output, value=value, metadata=metadata)
+
+
+async def _fault_of(value: Any, check: Check) -> str:
+    """Return why a structured answer is refused, or an empty text if it fits its schema."""
+    try:
+        # In a thread, because a large answer takes half a second.
+        await in_thread(check.tool.bind, {"answer": value})
+    except ArgumentError as error:
+        # A problem without a path belongs to the whole: the check takes too much work.
+        too_much = not any(problem["path"] for problem in error.problems)
+        wrong = "takes too much work to check against" if too_much else "does not fit"
+        return f"The server's structured answer {wrong} the schema it promised."
+    return ""
 
 
 def content(block: types.ContentBlock) -> Content:

@@ -71,7 +71,7 @@ class Host:
             answer = await self._link(activity, request, agreements)
             if answer is not None:
                 return answer
-        raise AssertionError  # `count` does not end.
+        raise AssertionError  # Never reached: `count` has no end.
 
     async def _link(
         self, activity: str, request: Request, agreements: Agreements

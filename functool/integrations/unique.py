@@ -24,13 +24,12 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
-    ToolDisabledError,
     ToolPrompts,
     ToolResult,
     ToolSettings,
 )
-from functool.call import failure_of
 from functool.executors import in_thread
+from functool.integrations._agents import answer_to
 from functool.integrations.values import json_items
 from functool.layers.some_tools import one_tool
 
@@ -299,11 +298,8 @@ def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolC
         progress = Progress(self, tool_call)
         context.subscribe(progress)
         call = ToolCall(name=tool.name, arguments=tool_call.arguments or {}, id=tool_call.id)
-        # Their manager asks only once, when it is made.
-        if tool.is_enabled(context):
-            result = await tool.invoke(call, context)
-        else:
-            result = failure_of(ToolDisabledError.of(tool.name))
+        # Their manager asks only once, when it is made, whether a tool is enabled.
+        result = await answer_to(tool, call, context)
         await progress.end(result)
         if any(isinstance(part, ImageContent) for part in result.output):
             return await in_thread(_response, tool_call, result)  # Large images take a while.

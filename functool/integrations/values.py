@@ -13,6 +13,7 @@ from functool import (
     AudioContent,
     Content,
     FileContent,
+    GuardrailError,
     ImageContent,
     TextContent,
     Tool,
@@ -127,3 +128,20 @@ def media(media_type: str, *, data: bytes | None = None, uri: str | None = None)
     kind: Any = {"image": ImageContent, "audio": AudioContent}.get(family, FileContent)
     part: Content = kind(data=data, media_type=media_type, uri=uri)
     return part
+
+
+def check_readable(text: str, most: int) -> None:
+    """Refuse a call if a person could not be shown all of its arguments.
+
+    Raises:
+        GuardrailError: The text has more than `most` characters.
+    """
+    if len(text) > most:
+        size = f"the arguments are {len(text):,} characters long"
+        why = f"{size}, and a person is shown at most {most:,}"
+        raise GuardrailError(f"The call was refused. Nobody was asked: {why}.")
+
+
+def exit_refused() -> ToolResult:
+    """Return the result of a body that raised SystemExit, where others need the program."""
+    return ToolResult.failed("The tool tried to end the program.", type="SystemExit")

@@ -83,9 +83,8 @@ class Inbox:
         with self._database() as database:
             database.execute("PRAGMA journal_mode = WAL")
             database.executescript(_TABLES)
-        self._waiting: dict[
-            str, int
-        ] = {}  # The process of each request, because a child copies it.
+        # By request the process that waits for it, because a forked child copies this.
+        self._waiting: dict[str, int] = {}
         self._answers: dict[str, Any] = {}
         self._leaving: list[str] = []
         self._gone: set[str] = set()

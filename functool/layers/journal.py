@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -239,10 +239,8 @@ class Journal:
         """
         if not isinstance(result, ToolResult):
             raise TypeError(f"result must be a ToolResult, not {type(result).__name__}")
-        row = self._interrupted(key)
         text, mine = text_of(result), uuid4().hex
-        if not retry_while_busy(lambda: self._store.settle(key, row.attempt, text, mine)):
-            raise JournalError(f"the call {key!r} has just changed: look at it again")
+        self._change(key, lambda attempt: self._store.settle(key, attempt, text, mine))
 
     def reopen(self, key: str) -> None:
         """Let an unknown call run again. Use it for a call that is known to have had no effect.
@@ -250,9 +248,7 @@ class Journal:
         Raises:
             JournalError: There is no such call, or it is running or done.
         """
-        row = self._interrupted(key)
-        if not retry_while_busy(lambda: self._store.forget(key, row.attempt)):
-            raise JournalError(f"the call {key!r} has just changed: look at it again")
+        self._change(key, lambda attempt: self._store.forget(key, attempt))
 
     def purge(self, before: datetime) -> int:
         """Remove the calls that ended before a time, and return how many.
@@ -299,6 +295,12 @@ class Journal:
             )
         except (JournalError, ArithmeticError, OSError, TypeError, ValueError) as error:
             raise JournalError(f"the record of the call {row.key!r} is damaged") from error
+
+    def _change(self, key: str, change: Callable[[str], bool]) -> None:
+        """Call `change(attempt)` for the last attempt of an interrupted call."""
+        attempt = self._interrupted(key).attempt
+        if not retry_while_busy(lambda: change(attempt)):
+            raise JournalError(f"the call {key!r} has just changed: look at it again")
 
     def _interrupted(self, key: str) -> Row:
         """Return an interrupted call.

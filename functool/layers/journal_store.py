@@ -59,6 +59,7 @@ class Row(NamedTuple):
 
 _COLUMNS = ", ".join(Row._fields)
 _HOLES = ", ".join("?" * len(Row._fields))
+_INSERT = f"INSERT INTO calls ({_COLUMNS}) VALUES ({_HOLES}) ON CONFLICT DO NOTHING"
 
 
 def _locked(method: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate[Store, P], T]:
@@ -148,9 +149,7 @@ class Store:
     def start(self, row: Row) -> bool:
         """Insert a call that begins. Return False if its key is already there."""
         self.refuse_removed()
-        return self._changed(
-            f"INSERT INTO calls ({_COLUMNS}) VALUES ({_HOLES}) ON CONFLICT DO NOTHING", row
-        )
+        return self._changed(_INSERT, row)
 
     @_locked
     def note(self, row: Row) -> str:
@@ -160,10 +159,7 @@ class Store:
         """
         self.refuse_removed()
         with self._undurable():
-            self._connection.execute(
-                f"INSERT INTO calls ({_COLUMNS}) VALUES ({_HOLES}) ON CONFLICT DO NOTHING",
-                row,
-            )
+            self._connection.execute(_INSERT, row)
         found = self._connection.execute("SELECT arguments FROM calls WHERE key = ?", (row.key,))
         return str(found.fetchone()[0])
 

@@ -42,6 +42,7 @@ _TOKEN = re.compile(rf"({_NUMBER})|(\w+)|([^\w\s{{}}\[\]:,\"'`\\])")
 _EMPTY = re.compile(r"\"\"|''")
 _WORDS = {"True": "true", "False": "false", "None": "null"}
 _CLOSERS = {"{": "}", "[": "]"}
+_STRING_OR_BRACKET = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[{}\[\]\"']", re.DOTALL)
 
 
 @overload
@@ -207,30 +208,26 @@ def _missing_closers(text: str) -> str | None:
 
     A list that is not closed may lack items, a string its end, and a number some digits.
     """
-    open_: list[str] = []
-    quote = ""
-    skip = False
-    for character in text:
-        if quote:
-            if skip:
-                skip = False
-            elif character == "\\":
-                skip = True
-            elif character == quote:
-                quote = ""
-        elif character in "\"'":
-            quote = character
-        elif character in "{[":
-            open_.append(character)
-        elif character in "}]" and (not open_ or _CLOSERS[open_.pop()] != character):
-            return None
-    if not open_:
-        return None if quote else ""
+    opened = _open_brackets(text)
+    if not opened:
+        return None if opened is None else ""
     last = text.rstrip()[-1:]
     ends = last in "\"'}]" or re.search(r"[\s:](true|false|null|True|False|None)\s*\Z", text)
-    if quote or "[" in open_ or not ends:
-        return None
-    return "}" * len(open_)
+    return None if "[" in opened or not ends else "}" * len(opened)
+
+
+def _open_brackets(text: str) -> list[str] | None:
+    """Return the brackets that a text leaves open; None if one is wrong, or a string has no end."""
+    opened: list[str] = []
+    for part in _STRING_OR_BRACKET.findall(text):
+        if part in _CLOSERS:
+            opened.append(part)
+        elif part in _CLOSERS.values():
+            if not opened or _CLOSERS[opened.pop()] != part:
+                return None
+        elif len(part) == 1:  # A string begins and does not end.
+            return None
+    return opened
 
 
 def _has_every_property(value: Any, schema: Any, root: Any, open_: int) -> bool:

@@ -149,7 +149,7 @@ class Spill:
             path = Path(directory)
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left in path.glob(f"*{_SUFFIX}"):
-                with suppress(OSError):  # What somebody else put there stops nobody.
+                with suppress(OSError):  # A file of another owner, for example.
                     if left.lstat().st_mtime < time.time() - self.expires_in:
                         left.unlink()
             return path.resolve()

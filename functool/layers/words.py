@@ -58,12 +58,15 @@ STOP_WORDS = set(
 )
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# Scripts without spaces between words, or with endings that FTS5 does not know.
-_DENSE = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_WORD = re.compile(rf"[{_DENSE}]+|[^\W_{_DENSE}]+")
-_IS_DENSE = re.compile(rf"[{_DENSE}]")
+"""The letters, for a regular expression, of scripts without spaces between words, or with endings
+that FTS5 does not know."""
+
+_WORD = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
+_IS_UNSPACED = re.compile(rf"[{UNSPACED}]")
 
 
 def words(text: str) -> list[str]:
@@ -75,11 +78,16 @@ def words(text: str) -> list[str]:
     for word in _WORD.findall(_HUMP.sub(" ", text)):
         if word.isnumeric():
             continue
-        if len(word) > 2 and _IS_DENSE.match(word):
-            found += [word[i : i + 2] for i in range(min(len(word) - 1, MAX_WORD))]
+        if len(word) > 2 and _IS_UNSPACED.match(word):
+            found += pairs(word[: MAX_WORD + 1])
         else:
             found.append(word[:MAX_WORD].lower())
     return found
+
+
+def pairs(word: str) -> list[str]:
+    """Return each pair of neighbouring characters. In a script without spaces they act as words."""
+    return [word[at : at + 2] for at in range(len(word) - 1)]
 
 
 class Stems:
@@ -142,17 +150,9 @@ class WordIndex:
         rare = {s: math.log(1 + (count - n + 0.5) / (n + 0.5)) for s, n in holding.items()}
         share = NAME_SHARE * sum(rare.values()) / max(1, len(rare))
         for number, texts in enumerate(documents):
-            times: dict[str, float] = {}
-            for text, mean, (weight, shortness) in zip(
-                texts, average, FIELDS.values(), strict=True
-            ):
-                # `or 1` avoids a division by zero for an empty text.
-                worth = weight / (1 - shortness + shortness * (len(text) or 1) / mean)
-                for stem in text:
-                    times[stem] = times.get(stem, 0.0) + worth
             name = set(texts[0])
             bonus = share / (sum(rare[stem] for stem in name) or 1.0)
-            for stem, worth in times.items():
+            for stem, worth in _worth_of_stems(texts, average).items():
                 score = rare[stem] * (worth / (SATURATION + worth) + bonus * (stem in name))
                 numbers, scores = self._postings.setdefault(stem, (array("I"), array("f")))
                 numbers.append(number)
@@ -202,6 +202,17 @@ class WordIndex:
                 if number in parts:
                     parts[number][stem] = score
         return _spread(parts, limit)
+
+
+def _worth_of_stems(texts: list[list[str]], average: list[float]) -> dict[str, float]:
+    """Return how much each stem of a document counts: by its fields, and how short these are."""
+    found: dict[str, float] = {}
+    for text, mean, (weight, shortness) in zip(texts, average, FIELDS.values(), strict=True):
+        # `or 1` avoids a division by zero for an empty text.
+        worth = weight / (1 - shortness + shortness * (len(text) or 1) / mean)
+        for stem in text:
+            found[stem] = found.get(stem, 0.0) + worth
+    return found
 
 
 def _best_first(

@@ -24,6 +24,7 @@ except ModuleNotFoundError as _error:
 
 from functool import FunctoolError
 from functool.executors import in_thread
+from functool.integrations.hosts import EVERYWHERE
 from functool.play.desk import Desk
 from functool.play.doors import Door
 from functool.play.shown import DIALECTS, cut, definition
@@ -141,7 +142,7 @@ async def serve(
         )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
-        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+        shown = "127.0.0.1" if host in EVERYWHERE else f"[{host}]" if ":" in host else host
         ready(f"http://{shown}:{port}/?token={door.token}")
         try:
             await asyncio.shield(serving)

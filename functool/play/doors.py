@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Sequence
-from hashlib import sha256
-from ipaddress import ip_address
 from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import parse_qs
+
+from functool.integrations.hosts import EVERYWHERE, is_loopback, same_secret
 
 COOKIE = "functool_play_{port}"
 """The name has the port, because browsers send a cookie to every port of a host."""
@@ -59,7 +58,7 @@ class Door:
         self._secret = token_urlsafe(32)
         names = allowed_hosts or ("127.0.0.1", "localhost", "[::1]", host)
         # A server on all addresses does not know its names. Then only the cookie keeps others out.
-        self._is_open = host in ("0.0.0.0", "::") and not allowed_hosts
+        self._is_open = host in EVERYWHERE and not allowed_hosts
         self._hosts = {name if _has_port(name) else f"{name}:{port}" for name in names}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -96,7 +95,7 @@ class Door:
         return is_visit or site in (["none"], ["same-origin"])
 
     def _takes(self, token: str) -> bool:
-        if (self._once and self._used) or not _same(token, self.token):
+        if (self._once and self._used) or not same_secret(token.encode(), self.token.encode()):
             return False
         self._used = True
         return True
@@ -104,7 +103,7 @@ class Door:
     def _has_cookie(self, headers: dict[str, list[str]]) -> bool:
         pairs = [pair.strip() for text in headers.get("cookie", []) for pair in text.split(";")]
         given = [pair.partition("=")[2] for pair in pairs if pair.startswith(f"{self._cookie}=")]
-        return len(given) == 1 and _same(given[0], self._secret)
+        return len(given) == 1 and same_secret(given[0].encode(), self._secret.encode())
 
     def _with_cookie(self, send: Any) -> Any:
         cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
@@ -118,14 +117,6 @@ class Door:
         return sending
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _has_port(name: str) -> bool:
     return name.rpartition(":")[2].isdigit() and not name.endswith("]")
 
@@ -135,11 +126,6 @@ def _headers(scope: Any) -> dict[str, list[str]]:
     for name, value in scope["headers"]:
         found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
     return found
-
-
-def _same(one: str, other: str) -> bool:
-    # Digests have equal lengths, so the time does not reveal the length of the token.
-    return hmac.compare_digest(sha256(one.encode()).digest(), sha256(other.encode()).digest())
 
 
 async def _refuse(send: Any) -> None:

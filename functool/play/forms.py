@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from functool.schema.json_schema import lookup
+
 DEPTH = 7
 """How deep a form is. The person writes deeper values as JSON beside the form."""
 
@@ -180,10 +182,7 @@ class _Copy:
         """Return what a reference means. It is looked up once."""
         if reference not in self._targets:
             self._targets[reference] = None  # While it is looked up: a circle has no meaning.
-            target: Any = self._root if reference.startswith("#") and seen <= 20 else None
-            for word in reference[1:].strip("/").split("/") if reference != "#" else ():
-                word = word.replace("~1", "/").replace("~0", "~")
-                target = target.get(word) if isinstance(target, Mapping) else None
+            target = lookup(self._root, reference) if seen <= 20 else None
             self._targets[reference] = self._resolved(target, seen)
         return self._targets[reference]
 

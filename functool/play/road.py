@@ -22,6 +22,7 @@ from functool import (
     WrapperTool,
 )
 from functool.guardrails.asking import name_of
+from functool.integrations.values import exit_refused
 from functool.play.inner import InnerCalls
 from functool.play.shown import cut, shown_result
 
@@ -57,8 +58,8 @@ def with_steps(tool: Tool, send: Send) -> Tool:
             result: ToolResult = await proceed()
             did = "failed" if result.is_error else "done"
             return result
-        except SystemExit:  # It would end the page.
-            return ToolResult.failed("The tool tried to end the program.", type="SystemExit")
+        except SystemExit:  # A body that exits must not end the page.
+            return exit_refused()
         finally:
             _step(send, "body", call.name, did, begun)
 

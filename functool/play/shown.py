@@ -19,6 +19,7 @@ from functool import (
     dialects,
 )
 from functool.content import base64_of
+from functool.guardrails.asking import name_of
 from functool.integrations.visible import arguments_text
 from functool.play.forms import form_schema
 from functool.play.questions import QUESTION
@@ -79,14 +80,10 @@ def tool_with_form(tool: Tool) -> dict[str, Any]:
         "form": form_schema(tool.schema.plain),
         "schema": cut(json.dumps(tool.schema.plain, indent=2), TEXT),
         "guardrails": {
-            "input": [cut(_name(each), 200) for each in tool.input_guardrails],
-            "output": [cut(_name(each), 200) for each in tool.output_guardrails],
+            "input": [cut(name_of(each), 200) for each in tool.input_guardrails],
+            "output": [cut(name_of(each), 200) for each in tool.output_guardrails],
         },
     }
-
-
-def _name(guardrail: Any) -> str:
-    return str(getattr(guardrail, "__name__", type(guardrail).__name__))
 
 
 def definition(tool: Tool, dialect: str, strict: bool) -> dict[str, Any]:
