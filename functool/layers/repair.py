@@ -219,7 +219,8 @@ def _missing_closers(text: str) -> str | None:
 def _open_brackets(text: str) -> list[str] | None:
     """Return the brackets that a text leaves open; None if one is wrong, or a string has no end."""
     opened: list[str] = []
-    for part in _STRING_OR_BRACKET.findall(text):
+    for match in _STRING_OR_BRACKET.finditer(text):
+        part = match[0]
         if part in _CLOSERS:
             opened.append(part)
         elif part in _CLOSERS.values():
