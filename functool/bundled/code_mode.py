@@ -363,7 +363,8 @@ def _remedy(rule: str, text: str) -> str | None:
     """Return what to do about an error of the checker."""
     if rule == "invalid-argument-type" and (wanted := _DICT_FOR.search(text)):
         return f"A dict in a variable needs its type: d: {wanted[1]} = {{...}}."
-    return _REMEDIES.get(rule)
+    remedy = _REMEDIES.get(rule, "")
+    return remedy if "Untrusted" in text or "Untrusted" not in remedy else None
 
 
 def _kept(result: ToolResult) -> Outcome:

@@ -231,6 +231,9 @@ class _Tests(ast.NodeTransformer):
             [keyword], calls = node.keywords, ast.List(node.args, ast.Load())
             each = ast.Call(ast.Name(_EACH, ast.Load()), [calls, keyword.value], [])
             node.args, node.keywords = [ast.Starred(each, ast.Load())], []
+        if node.args and isinstance(node.args[0], ast.GeneratorExp) and _is_next(node):
+            # In the interpreter a generator expression gives a list, which is no iterator.
+            node.args[0] = ast.Call(ast.Name("iter", ast.Load()), [node.args[0]], [])
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
@@ -289,6 +292,11 @@ def _asks_for_type(node: ast.Call) -> bool:
     """Whether a call is `isinstance(value, kinds)`."""
     known = isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass")
     return known and len(node.args) == 2
+
+
+def _is_next(node: ast.Call) -> bool:
+    """Whether a call is `next(...)`."""
+    return isinstance(node.func, ast.Name) and node.func.id == "next"
 
 
 def _refuse_unawaited(tree: ast.AST, tools: Collection[str]) -> None:

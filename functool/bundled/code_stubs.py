@@ -29,12 +29,18 @@ _functool_item = _functool_type_var("_functool_item", covariant=True)
 class _functool_list(_functool_protocol[_functool_item]):
     def pop(self, index: int = -1, /) -> _functool_item: ...
     def __iter__(self) -> _functool_iterator[_functool_item]: ...
+def print(
+    *values: Any, sep: str | None = " ", end: str | None = "\\n", file: Any = None, flush: Any = 0
+) -> None: ...
 """
 """What the checker reads before all stubs.
 
 A tool does not change its arguments. So it also takes a list of integers where it wants numbers, or
 where an item may be untrusted. Of Python's own types a list that is only read is a `Sequence`, but
 so is a text.
+
+Python's own `print` takes `object`, and then the checker takes it for the type of `x` in
+`print(max(rows, key=lambda x: x["cost"]))`.
 """
 
 _UNTRUSTED = """

@@ -117,8 +117,11 @@ def within(text: str, path: str) -> str:
     value = _json(text)
     if isinstance(value, str):
         raise ToolError("The result is no JSON: read it by offset or by lines.")
-    found = step(value, [name for name in names if name], "")
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    try:
+        found = step(value, [name for name in names if name], "")
+        return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    except RecursionError:
+        raise ToolError("The path or what is there has too many levels: read by offset.") from None
 
 
 def _is_place(name: str) -> bool:

@@ -347,6 +347,22 @@ def test_a_failure_in_a_gather_names_no_wrong_line(paying):
     assert "(line 3: await pay(to='a', amount=-1))" in within.text
 
 
+def test_a_remedy_is_for_what_is_wrong():
+    """What to do with an untrusted value is said only where there is one."""
+    mail = FunctionTool(lambda: [1], name="mail", settings=ToolSettings(untrusted=True))
+    tool = code_mode([mail, size_of])
+
+    assert ".each()" in run(tool, "for part in await mail(): pass").text
+    assert "Untrusted" not in run(tool, "for part in await size_of(team='a'): pass").text
+
+
+def test_the_next_of_a_generator_expression(paying):
+    """A program may take the first item that fits, or another value if none does."""
+    code = "[next(n for n in [1, 2, 3] if n > 1), next((n for n in [1] if n > 1), 'none')]"
+
+    assert value_of(paying, code) == [2, "none"]
+
+
 @pytest.mark.parametrize("awaiting", ["asyncio.gather", "gather"])
 def test_a_gather_may_return_exceptions(bank, awaiting):
     """A program may take the exceptions of calls that run together as values, in their places."""

@@ -122,6 +122,21 @@ def test_what_a_tool_takes_passes_the_check(code, untrusted):
     assert result.success, result.text
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print(max(await points(), key=lambda p: p['a']))",
+        "d = {'x': 1}\nprint(max(d, key=lambda key: d[key]), min(d.items(), key=lambda p: p[1]))",
+        "print(1, sep='', end='', flush=True)",
+    ],
+)
+def test_what_is_printed_passes_the_check(code):
+    """The checker knows the type of what a lambda gets, also inside of `print`."""
+    result = run(code_mode(TOOLS), code)
+
+    assert result.success, result.text
+
+
 @pytest.mark.parametrize("untrusted", [False, True])
 @pytest.mark.parametrize(
     "code",

@@ -9,7 +9,7 @@ import re
 import stat
 import time
 import tracemalloc
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 import pytest
@@ -471,6 +471,15 @@ def test_searches_run_one_at_a_time(monkeypatch, wait, answered):
     assert texts.count("found") >= answered
     assert set(texts) <= {"found", "Other searches take too long: search again later."}
     assert (texts.count("found") == 6) == (wait == 10.0)
+
+
+def test_a_path_of_very_many_levels_is_an_error_in_words(monkeypatch):
+    """A path that goes down thousands of levels is refused in words."""
+    deep = reduce(lambda inner, _: [inner], range(5_000), [])
+    monkeypatch.setattr(spill_reading.json, "loads", lambda text: deep)
+
+    with pytest.raises(ToolError, match="too many levels"):
+        spill_reading.within("[]", "/0" * 5_000)
 
 
 def test_large_results_are_read_one_at_a_time(monkeypatch):
