@@ -86,18 +86,16 @@ def relayed(
         raise ApprovalRequired.of(request)
 
     view = context.view(approver=answer)
-    for request in _requests_of(tool, call, agreements):
+    shown = [request for request, _ in agreements if request is not None]
+    for request in [*shown, *requests_of(tool, call)]:
         # A grant is asked before an approver, and would be used up for nothing.
         if (decision := decided(request)) is not None:
             view.share_decision(request.digest, decision)
     return view.handing_over(at_once=False)
 
 
-def _requests_of(
-    tool: Tool, call: ToolCall, agreements: Sequence[Agreement]
-) -> Iterator[ApprovalRequest]:
-    """Yield the requests that the call was shown with, or will ask if no guardrail changes it."""
-    yield from (shown for shown, _ in agreements if shown is not None)
+def requests_of(tool: Tool, call: ToolCall) -> Iterator[ApprovalRequest]:
+    """Yield the requests that a call leads to, if no guardrail changes it before it asks."""
     with suppress(ToolError, ValueError):  # The tool refuses such a call.
         for one, made in reached(tool, call):
             sent = one.bind(made.arguments).arguments

@@ -23,8 +23,10 @@ from functool import (
     AudioContent,
     Content,
     Context,
+    Decision,
     DefinitionError,
     FileContent,
+    GuardrailError,
     ImageContent,
     TextContent,
     Tool,
@@ -34,6 +36,7 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
+from functool.call import failure_of
 from functool.content import base64_of
 from functool.integrations._agents import (
     answer_to,
@@ -42,6 +45,7 @@ from functool.integrations._agents import (
     missing,
     refusing,
     request_of,
+    requests_of,
 )
 from functool.integrations.values import bytes_of, json_or_text, shown, text_of, texts_only
 from functool.layers.passing import passing
@@ -56,7 +60,11 @@ try:
     from langgraph.prebuilt import ToolRuntime
 
     from functool.integrations.langchain_artifact import artifact_of
-    from functool.integrations.langchain_asking import ask_person, runtime_of_graph
+    from functool.integrations.langchain_asking import (
+        ask_person,
+        decided_before,
+        runtime_of_graph,
+    )
     from functool.integrations.langchain_runner import runner
 except ImportError as _error:
     raise missing("LangChain", "langchain") from _error
@@ -128,7 +136,7 @@ class _Exported(BaseTool):
     async def _arun(self, call: ToolCall, bare: bool) -> Any:
         context, stop_forwarding = _context_of(call)
         try:
-            result = await answer_to(self.tool, call, context)
+            result = await _first(self.tool, call, context)
             while (request := request_of(result)) and runtime_of_graph() is not None:
                 context = _decided(self.tool, call, request, context)
                 result = await answer_to(self.tool, call, context)
@@ -181,12 +189,28 @@ def _context_of(call: ToolCall) -> tuple[Context[Any], Any]:
     return context, context.subscribe(forward)
 
 
+async def _first(tool: Tool, call: ToolCall, context: Context[Any]) -> ToolResult:
+    """Run a call, with what a person has answered if the graph was interrupted for it."""
+    before = decided_before([*requests_of(tool, call)], call) if tool.requires_approval else None
+    if before is not None:
+        request, decision = before
+        if request is None:
+            return failure_of(GuardrailError(decision.refusal))
+        context = _with_decision(request, decision, context)
+    return await answer_to(tool, call, context)
+
+
 def _decided(
     tool: Tool, call: ToolCall, request: ApprovalRequest, context: Context[Any]
 ) -> Context[Any]:
     """Interrupt the graph to ask a person. Return the context with the answer."""
     own = request.call_id == call.id and request.tool in arguments_led_to(tool, call)
-    decision = ask_person(request, call, own=own)
+    return _with_decision(request, ask_person(request, call, own=own), context)
+
+
+def _with_decision(
+    request: ApprovalRequest, decision: Decision, context: Context[Any]
+) -> Context[Any]:
     if not decision.approved:
         return refusing(request, decision.reason, context)
     context.approve(request, arguments=decision.arguments)

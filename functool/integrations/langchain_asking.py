@@ -13,8 +13,8 @@ import logging
 import re
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -44,6 +44,10 @@ class _Shown(NamedTuple):
     call_id: str
     digest: str
 
+    def is_about(self, call: ToolCall, tools: Container[str]) -> bool:
+        """Whether a call itself was shown, as that of one of these tools."""
+        return self.own and self.call_id == call.id and self.tool in tools
+
 
 @dataclass
 class _Task:
@@ -53,6 +57,7 @@ class _Task:
     executions: deque[ExecutionInfo] = field(default_factory=lambda: deque(maxlen=8))
     # These belong to the latest execution.
     answered: int = 0
+    given: list[tuple[_Shown, Any]] = field(default_factory=list)  # Answers that nobody has used.
     kept: dict[str, Any] = field(default_factory=dict)  # By digest.
     stopped: Callable[[], GraphInterrupt | None] | None = None
 
@@ -90,6 +95,9 @@ def ask_person(request: ApprovalRequest, call: ToolCall, *, own: bool) -> Decisi
             # LangGraph shows one interrupt of a task. Let it be the one that is remembered.
             first = task.stopped()
             raise GraphInterrupt(() if first is None else first.args[0])
+        for shown_then, given in task.given:
+            task.kept[_meant(given, shown_then, now)] = given
+        task.given.clear()
         while request.digest not in task.kept:
             shown = task.shown.get(task.answered)
             try:
@@ -101,6 +109,58 @@ def ask_person(request: ApprovalRequest, call: ToolCall, *, own: bool) -> Decisi
             task.answered += 1
             task.kept[_meant(answer, shown, now)] = answer
         return _decision(task.kept.pop(request.digest), request, own=own)
+
+
+def decided_before(
+    requests: Sequence[ApprovalRequest], call: ToolCall
+) -> tuple[ApprovalRequest | None, Decision] | None:
+    """Return what a person has answered about a call that was shown, before the call runs again.
+
+    Its tool may not ask any more by now: a condition or the grants may have changed.
+
+    Args:
+        requests: The requests that the call leads to.
+        call: The call of the exported tool.
+
+    Returns:
+        The request that was shown and the decision. Without a request, a guardrail has changed the
+        call before it was shown, and the person has refused it.
+    """
+    tools = {request.tool for request in requests}
+    with _lock:
+        known = _known_task()
+        if known is None or not any(one.is_about(call, tools) for one in known.shown.values()):
+            return None
+        task = _task_of_execution()
+        _take_answers(task)
+        for shown, answer in [*task.given]:
+            if not shown.is_about(call, tools):
+                continue
+            request = next((one for one in requests if one.digest == shown.digest), None)
+            asked = replace(requests[0], tool=shown.tool, digest=shown.digest)
+            decision = _decision(answer, asked, own=True)
+            if request is not None or not decision.approved:
+                task.given.remove((shown, answer))
+                return request, decision
+    return None
+
+
+def _take_answers(task: _Task) -> None:
+    """Take the answers to what this task has shown, as far as they are there."""
+    while task.stopped is None and (shown := task.shown.get(task.answered)) is not None:
+        try:
+            answer = interrupt(None)
+        except GraphInterrupt:  # The next question interrupts the graph.
+            return
+        task.answered += 1
+        task.given.append((shown, answer))
+
+
+def _known_task() -> _Task | None:
+    """Return what is remembered of the task that runs this code, if it has asked before."""
+    runtime = runtime_of_graph()
+    execution = None if runtime is None else runtime.execution_info
+    return None if execution is None else _tasks.get((execution.thread_id, execution.task_id))
 
 
 def _task_of_execution() -> _Task:
@@ -120,7 +180,7 @@ def _task_of_execution() -> _Task:
     _tasks.move_to_end(key)
     if execution not in task.executions:
         task.executions.append(execution)
-        task.answered, task.kept, task.stopped = 0, {}, None
+        task.answered, task.given, task.kept, task.stopped = 0, [], {}, None
     elif execution != task.executions[-1]:
         raise GraphInterrupt(())
     while len(_tasks) > REMEMBERED:

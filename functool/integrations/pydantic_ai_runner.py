@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from functool import ApprovalRequest, Context, ToolCall, ToolError, ToolResult
@@ -82,12 +82,12 @@ class _Paused:
 
     def history(self, thread: Any) -> dict[str, Any]:
         """Return how to go on. Another call may have used the thread in the meantime."""
-        before = thread.messages if isinstance(thread, Conversation) else thread or ()
-        return {
-            "message_history": [*before, *self.added],
-            "usage": self.run.usage,
-            "deferred_tool_results": self.results,
-        }
+        known = thread.messages if isinstance(thread, Conversation) else thread or ()
+        messages, usage = [*known, *self.added], self.run.usage
+        going_on: dict[str, Any] = {"message_history": messages, "usage": usage}
+        if isinstance(thread, Conversation):  # It also knows which messages are stored.
+            going_on = {"conversation": replace(thread, messages=messages, usage=usage)}
+        return {**going_on, "deferred_tool_results": self.results}
 
 
 def _counts(usage: RunUsage) -> dict[str, int]:

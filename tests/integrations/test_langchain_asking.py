@@ -91,6 +91,45 @@ def test_an_answer_goes_to_the_call_that_was_shown(by_digest: bool) -> None:
     assert read(graph) == {"c7": "paid 7", "c7000": "A person refused this call: not that much"}
 
 
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_refusal_in_a_task_of_several_calls_counts_without_a_question(changed: bool) -> None:
+    """The condition asks no more when the graph resumes: each answer still decides about the call that was shown."""
+    paid: list[int] = []
+    asking = [True]
+
+    def double(call: ToolCall, context: Context) -> ToolCall | None:
+        more = {"amount": call.arguments["amount"] * 2}
+        return replace(call, arguments=more) if changed else None
+
+    ask = require_approval(lambda call, context: asking[0])
+    graph = node_of(paying(paid, input_guardrails=[double, ask]))
+    graph.invoke(turn(1, 2), CONFIG)
+    first = asked(graph)
+    graph.invoke(Command(resume=False), CONFIG)
+    second = asked(graph)
+    asking[:] = [False]
+    graph.invoke(Command(resume="not that"), CONFIG)
+
+    assert sorted(first + second) == ([2, 4] if changed else [1, 2])
+    assert (asked(graph), paid) == ([], [])
+    told = sorted(read(graph).values())
+    assert told == ["A person refused this call.", "A person refused this call: not that"]
+
+
+def test_an_edit_counts_without_a_question() -> None:
+    """What a person wrote runs, although the condition would not ask about the call any more."""
+    paid: list[int] = []
+    asking = [True]
+    ask = require_approval(lambda call, context: asking[0])
+    graph = node_of(paying(paid, input_guardrails=[ask]))
+    graph.invoke(turn(1), CONFIG)
+    asking[:] = [False]
+    edited = {"name": "pay", "args": {"amount": 5}}
+    graph.invoke(Command(resume={"type": "edit", "edited_action": edited}), CONFIG)
+
+    assert paid == [5]
+
+
 def test_threads_of_one_task_show_the_call_that_is_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -866,6 +866,18 @@ def test_thread_remembers(thread: Any) -> None:
     assert len(thread.messages if isinstance(thread, Conversation) else thread) == 4
 
 
+def test_a_call_that_waited_keeps_what_a_store_knows() -> None:
+    """After a pause the `Conversation` has the revision of its stored copy still, and knows what is new."""
+    thread = Conversation(revision="7", new_message_index=0)
+    model = scripted([("i1", "pay", {"amount": 1})], "paid")
+    agent = Agent(model, tools=[bridge.export(paying([]))])
+    tool, context = expert(agent, thread=lambda context: thread), Context()
+    context.approve(ask(tool, context).metadata["approval"])
+    assert ask(tool, context).text == "paid"
+    assert (thread.revision, thread.new_message_index, len(thread.messages)) == ("7", 0, 4)
+    assert thread.deferred_tool_requests is None
+
+
 @pytest.mark.parametrize("thread", [[], Conversation()])
 def test_a_call_that_waited_keeps_what_was_said_meanwhile(thread: Any) -> None:
     """Its messages come after those of the calls that used the thread while a person decided."""

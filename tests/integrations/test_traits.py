@@ -144,8 +144,6 @@ def test_guardrails_that_ask_are_all_answered(bridge: Any) -> None:
 
 def test_an_approval_uses_up_no_grant(bridge: Any) -> None:
     """A person who approves a call, and grants the next one, is not asked about the next one."""
-    if bridge is LANGCHAIN:
-        return  # It runs the call again to ask for the answer, so a grant comes first.
     paid: list[int] = []
     tool, context = paying(paid), Context()
 
@@ -155,6 +153,28 @@ def test_an_approval_uses_up_no_grant(bridge: Any) -> None:
 
     outcome = play(bridge, [tool], PAY, "done", deps=context, decide=decide)
     assert (paid, len(outcome.paused), len(context.grants())) == ([7], 1, 1)
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+@pytest.mark.parametrize("granted", [True, False])
+def test_a_decision_counts_although_nobody_would_be_asked_any_more(
+    bridge: Any, agreed: bool, granted: bool
+) -> None:
+    """A refused call does not run, although the condition has changed, or a grant covers it, by then."""
+    paid: list[int] = []
+    asking, context = [True], Context()
+    guardrail = require_approval(lambda call, context: asking[0])
+    tool = paying(paid, input_guardrails=[guardrail])
+
+    def decide(name: str, arguments: Any) -> bool:
+        if granted:
+            context.grant(Grant.of(tool, arguments))
+        else:
+            asking[:] = [False]
+        return agreed
+
+    play(bridge, [tool], PAY, "done", deps=context, decide=decide)
+    assert paid == ([7] if agreed else [])
 
 
 def test_two_equal_calls_are_two_questions(bridge: Any) -> None:
