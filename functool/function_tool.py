@@ -195,7 +195,7 @@ class FunctionTool(Tool, Generic[P, R]):
         output = returned_schema(parts.returns)
         if output is not None and docs.returns:
             output.setdefault("description", docs.returns)
-        plain = parts.json_schema(docs.params)
+        plain = parts.json_schema({**docs.attributes, **docs.params})
         schema, codec = publish(self._name, description, plain, strict, output, rest=parts.rest)
         schema.names = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         return schema, codec

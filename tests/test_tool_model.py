@@ -109,6 +109,32 @@ def test_what_needs_no_instance():
     assert schema["properties"]["b"] == b
 
 
+def test_the_section_on_attributes_describes_the_fields():
+    """A class says there what its fields are. Under the parameters, a text on the same field goes first."""
+
+    class Send(ToolModel):
+        """Send a letter.
+
+        Attributes:
+            to (str): Who gets it.
+            text: In the section on attributes.
+
+        Args:
+            text: What it says.
+        """
+
+        to: str
+        text: str
+
+        def run(self):
+            return self.to
+
+    tool = Send.tool()
+    texts = {name: part["description"] for name, part in tool.schema.plain["properties"].items()}
+    assert texts == {"to": "Who gets it.", "text": "What it says."}
+    assert tool.description == Send.tool_description() == "Send a letter."
+
+
 def test_a_class_whose_name_no_provider_takes_needs_a_name():
     """The class `Box[int]` is called that, so the tool gets a name from its author."""
 

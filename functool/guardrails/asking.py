@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from itertools import pairwise
 from operator import attrgetter
@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from typing_extensions import TypeVar
 
+from functool.approval import escaped
 from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
@@ -136,6 +137,31 @@ def arguments_of(call: ToolCall, context: Context[Any], names: Collection[str]) 
             raise LookupError(f"the tool has no argument {name!r} to look at")
     looked = {*names, *(others if absent else ())} if names else given
     return {name: value for name, value in given.items() if name in looked}
+
+
+def leaves(
+    values: Any, named: Collection[str] = (), labelled: Mapping[Any, Any] = {}
+) -> Iterator[Any]:
+    """Yield the places and the values of all that JSON values hold, except nulls and containers.
+
+    The keys of objects are values as well, except those that a schema has `named`. A place is the
+    place of what is around it, and a step; () is that of `values`. As a text, each place below a
+    long key would be as long as this key. `labelled` are the places to leave out, as nested dicts
+    by step, in which a key None marks a whole part.
+    """
+    todo: list[Any] = [] if None in labelled else [((), values, labelled)]
+    for place, part, labels in todo:  # It grows on the way.
+        is_object = isinstance(part, Mapping)
+        for step, item in part.items() if is_object else enumerate(part):
+            there, inner = (place, step), labels and labels.get(escaped(str(step)), {})
+            if None in inner:
+                continue
+            if is_object and step not in named:
+                yield there, step
+            if isinstance(item, (Mapping, list, tuple)):
+                todo.append((there, item, inner))
+            elif item is not None:
+                yield there, item
 
 
 def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]:

@@ -7,14 +7,14 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 from functool.call import ToolCall, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
-from functool.guardrails.asking import InputGuardrail, arguments_of
+from functool.guardrails.asking import InputGuardrail, arguments_of, leaves
 from functool.guardrails.text import compiled_patterns
 
 Per: TypeAlias = Literal["tool", "context"]
@@ -30,8 +30,10 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
 
     def block(call: ToolCall, context: Context[Any]) -> None:
         arguments = arguments_of(call, context, [] if argument is None else [argument])
-        for text in _texts(arguments if argument is None else [*arguments.values()]):
-            if any(pattern.search(text) for pattern in compiled):
+        for _, item in leaves(arguments if argument is None else [*arguments.values()]):
+            is_plain = type(item) in (str, int)  # A list may hold half a million.
+            texts = [str(item)] if is_plain else [str(item), to_json(item)]
+            if any(pattern.search(text) for text in texts for pattern in compiled):
                 what = f"argument {argument!r}" if argument else "call"
                 raise GuardrailError(f"Blocked: the {what} matches a blocked pattern.")
 
@@ -172,17 +174,3 @@ def _is_count(value: Any) -> bool:
 
 def _is_seconds(value: Any) -> bool:
     return isinstance(value, (int, float)) and value is not True and value > 0
-
-
-def _texts(value: Any) -> Iterable[str]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield str(key)
-            yield from _texts(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _texts(item)
-    elif type(value) is int:  # A list may hold half a million.
-        yield str(value)
-    elif value is not None:
-        yield from (value,) if isinstance(value, str) else (str(value), to_json(value))

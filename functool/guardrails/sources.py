@@ -16,7 +16,7 @@ from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
 from functool.guardrails.approval import require_approval
-from functool.guardrails.asking import InputGuardrail, arguments_of
+from functool.guardrails.asking import InputGuardrail, arguments_of, leaves
 from functool.guardrails.labels import SHOWS_OTHERS, by_place
 from functool.pointers import argument_at, escaped
 from functool.schema.json_schema import property_names
@@ -124,14 +124,13 @@ def _unknown_places(
     is_open = plain.get("additionalProperties") is not False
     own = context.schema.arguments if context.schema else ()
     named = {*property_names(plain), *own, *(chosen if is_open else given)}
-    defaults = defaults_of(context.schema) if context.schema else {}
+    defaults, labelled = defaults_of(context.schema) if context.schema else {}, _as_tree(labels)
     for name, value in given.items():
         if name in defaults and same_json(value, defaults[name]):
             continue
-        leaves = _leaves({name: value}, "", named)
-        bare = (part for part in leaves if not _is_labelled(part[0], labels))
-        found = (place for place, item in bare if not is_known(_text(item)))
-        yield from islice(found, _NAMED)
+        parts = leaves({name: value}, named, labelled)
+        found = (place for place, item in parts if not is_known(_text(item)))
+        yield from map(_pointer, islice(found, _NAMED))
         if next(found, None) is not None:  # A person cannot read more places than that.
             yield f"/{escaped(name)}"
 
@@ -145,20 +144,19 @@ def remember(
     arguments are skipped, in the form that was sent and in the form that the body got. `bind` reads
     `call` again, because the body may have changed the values that it got.
     """
-    if result.error is not None or metadata_of(result).get("sources") or by_place(call):
-        return
-    if SHOWS_OTHERS in context.notes:
+    labelled = metadata_of(result).get("sources") or by_place(call)
+    if labelled or result.error is not None or SHOWS_OTHERS in context.notes:
         return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
-    data = result.text if result.value is None else result.value
+    data: Any = to_json(result.text if result.value is None else result.value)
     with suppress(ValueError):  # As JSON, each field of a model is a value.
-        data = json.loads(to_json(data))
-    texts = (_text(value) for _, value in _leaves(data, ""))
-    new = [t for t in texts if len(t) <= _SHORT and t not in known]
+        data = json.loads(data)
+    texts = (_text(value) for _, value in leaves([data]))
+    new = [t for t in texts if len(t) <= _SHORT and t.strip() and t not in known]
     if new and len(known) < _MOST:  # To read the arguments again takes as long as the call.
         values, arguments = bind(call.arguments)
         forms = (arguments, json.loads(to_json(values)))
-        sent = {_text(value) for form in forms for _, value in _leaves(form, "")}
+        sent = {_text(value) for form in forms for _, value in leaves(form)}
         known.update(islice((t for t in new if t not in sent), _MOST - len(known)))
 
 
@@ -175,29 +173,19 @@ def _is_decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
     return wanted is not None and same_json(wanted, call.arguments)
 
 
-def _is_labelled(place: str, labels: Collection[str]) -> bool:
-    """Whether a place, or one above it, has a label. There may be as many labels as values."""
-    while place and place not in labels:
-        place = place.rpartition("/")[0]
-    return place in labels
+def _as_tree(pointers: Iterable[str]) -> dict[Any, Any]:
+    """Return JSON pointers as nested dicts by step. A key None marks the end of a pointer."""
+    tree: dict[Any, Any] = {}
+    for each in pointers:
+        node = tree
+        for step in (*each.split("/")[1:], None):
+            node = node.setdefault(step, {})
+    return tree
 
 
-def _leaves(value: Any, at: str, named: Collection[str] = (), depth: int = 0) -> Iterator[Any]:
-    """Yield each text and number in a value, with its JSON pointer.
-
-    The keys of objects are texts as well, except those that the schema has `named`.
-    """
-    if isinstance(value, Mapping) and depth < 100:
-        for key, item in value.items():
-            place = f"{at}/{escaped(str(key))}"
-            if key not in named:
-                yield place, key
-            yield from _leaves(item, place, named, depth + 1)
-    elif isinstance(value, (list, tuple, set, frozenset)) and depth < 100:
-        for index, item in enumerate(value):
-            yield from _leaves(item, f"{at}/{index}", named, depth + 1)
-    elif value is not None and not isinstance(value, bool):
-        yield at, value
+def _pointer(place: Any) -> str:
+    """Return a place of `leaves` as a JSON pointer."""
+    return f"{_pointer(place[0])}/{escaped(str(place[1]))}" if place else ""
 
 
 def _is_known(text: str, texts: Iterable[str], known: Any) -> bool:
@@ -219,5 +207,6 @@ def _contains(written: str, text: str) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text for comparison. 5 and 5.0 give the same text."""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    """Return a value as text to compare. 5 and 5.0 give the same text, and a bool gives none."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return "" if isinstance(value, bool) else str(int(value) if is_whole else value)

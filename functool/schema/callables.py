@@ -93,11 +93,10 @@ def located(error: DefinitionError, func: Any) -> DefinitionError:
     """Return the error with the function's name, file and line before its message."""
     inner = inspect.unwrap(without_partials(func))
     code: Any = getattr(body_of(inner), "__code__", None)
-    where = getattr(inner, "__module__", "?")
-    if code is not None:
-        where = f"{code.co_filename}:{code.co_firstlineno}"
     name = getattr(inner, "__qualname__", type(inner).__qualname__)
-    return _with_message(error, f"{name} ({where}): {error}")
+    if code is None:  # A class, or a function that is not written in Python.
+        return at_caller(error, name)
+    return _with_message(error, f"{name} ({code.co_filename}:{code.co_firstlineno}): {error}")
 
 
 def at_caller(error: DefinitionError, name: object) -> DefinitionError:

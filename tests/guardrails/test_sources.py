@@ -624,6 +624,21 @@ def test_labels_of_every_value_are_found_without_comparing_all_of_them():
     assert asyncio.run(tool.invoke(call, Context())).error.type == "GuardrailError"
 
 
+@pytest.mark.parametrize("labelled", [False, True])
+def test_the_places_of_many_values_below_a_long_key_are_not_written_out(labelled):
+    """Each would be as long as the key, so the places of one call would be gigabytes."""
+    key = "k" * 400_000
+    tool = taking(Any, input_guardrails=[trusted_only(wrote=lambda context: f"{key} is 1")])
+    sources = {f"/x/{key}/{i}": ["web"] for i in range(labelled)}
+    call = ToolCall(
+        name="take", arguments={"x": {key: [1] * 200_000}}, metadata={"sources": sources}
+    )
+    result = asyncio.run(tool.invoke(call, Context()))
+
+    assert result.is_error is labelled
+    assert (result.error.details["sources"] if labelled else sources) == sources
+
+
 def test_the_default_of_the_author_is_trusted():
     """The model did not write it, or might as well have left it out. A label still counts."""
     paid = []
@@ -757,3 +772,15 @@ def test_arguments_are_read_again_only_for_new_values():
     for wanted in (2, 3, 4):
         assert call(tool, {"x": "Bob"}, context).value == "bob@x"
         assert len(read) == wanted
+
+
+def test_a_result_without_words_is_not_remembered():
+    """Its arguments would be read again to no end, and they may be long."""
+    read: list[Any] = []
+
+    def store(x: Annotated[str, AfterValidator(lambda x: read.append(x) or x)]) -> None:
+        return None
+
+    trusted_only(wrote=lambda context: "Pay bob.")
+    assert call(FunctionTool(store), {"x": "Bob"}, Context()).text == ""
+    assert read == ["Bob"]
