@@ -19,11 +19,11 @@ from typing import Any, NoReturn, TypeAlias
 
 from typing_extensions import TypeVar
 
-from functool.approval import escaped
 from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import failure_or_raise
+from functool.pointers import escaped
 from functool.schema.callables import without_partials
 
 _In = TypeVar("_In", default=ToolCall)
