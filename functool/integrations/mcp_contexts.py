@@ -43,8 +43,16 @@ class Conversation:
     """One conversation: the object that lives as long as it, and a context for each principal."""
 
     owner: weakref.ref[Any]
-    id: str = field(default_factory=lambda: token_hex(8))
     contexts: dict[str | None, Context[Any]] = field(default_factory=dict)
+
+
+def call_id(request: Request) -> str:
+    """Return the id of a call, which no other call has.
+
+    Every client counts its requests from 1, and a tool of the host may make several calls in one
+    request. A journal would take one call for another, and would answer it instead of running it.
+    """
+    return f"{token_hex(8)}-{request.request_id}"
 
 
 class Contexts:
@@ -88,16 +96,6 @@ class Contexts:
         if not isinstance(made, Context):
             raise TypeError(f"context returned {type(made).__name__}, expected a Context")
         return made
-
-    def call_id(self, request: Request) -> str:
-        """Return the id of a call, which no call of another conversation has.
-
-        Every client counts its requests from 1. A journal would take the first call of one client
-        for that of another, and would answer it instead of running it.
-        """
-        owner = _owner(request)
-        conversation = token_hex(8) if owner is None else self._of(owner).id
-        return f"{conversation}-{request.request_id}"
 
     def _of(self, owner: Any) -> Conversation:
         """Return the conversation of an owner. It is removed when it ends."""

@@ -26,7 +26,7 @@ from functool import (
 from functool.executors import in_thread
 from functool.integrations import mcp_approval as approval
 from functool.integrations.mcp_approval import Approved, Request
-from functool.integrations.mcp_contexts import Contexts, MakeContext
+from functool.integrations.mcp_contexts import Contexts, MakeContext, call_id
 from functool.integrations.mcp_served import Served, answer
 from functool.integrations.values import exit_refused
 from functool.layers.passing import is_passing
@@ -148,9 +148,9 @@ class Handlers:
     async def call_tool(self, request: Request, params: types.CallToolRequestParams) -> Any:
         """Answer `tools/call`."""
         served, context = self.find(params.name), self._context_of(request)
-        new = (None, self._context_of.call_id(request), list[Approved]())
-        asked, call_id, approved = approval.asked_before(params) or new
-        call = ToolCall(name=params.name, arguments=params.arguments or {}, id=call_id)
+        new = (None, call_id(request), list[Approved]())
+        asked, id, approved = approval.asked_before(params) or new
+        call = ToolCall(name=params.name, arguments=params.arguments or {}, id=id)
         asks, latest = approval.can_ask(request), _is_latest(request)
         # A server that answers with single JSON bodies can send no question during a call.
         during = not latest and request.session.can_send_request

@@ -16,6 +16,7 @@ from functool import Context, DefinitionError, FunctionTool, ToolSettings, Tripw
 from functool.guardrails import require_approval
 from functool.integrations import mcp
 from functool.integrations.mcp_untrusted import WRAPS
+from functool.layers.journal import Journal
 from tests.integrations.mcp_sample import tools
 
 OURS = ["add", "city", "delete", "fail", "steps"]
@@ -241,3 +242,28 @@ def test_what_is_no_host():
         mcp.server([], onto=MCPServer("x"), keys=[b"k" * 32])
     with pytest.raises(DefinitionError, match="cannot be served"):
         mcp.server([FunctionTool(lambda: 1, name="two words")], onto=Server("x"))
+
+
+def test_calls_in_one_request_have_ids_of_their_own(tmp_path):
+    """A tool of the host that calls a journalled tool twice has it run twice, and gets no stored answer."""
+    paid: list[int] = []
+
+    def pay(euros: int) -> int:
+        paid.append(euros)
+        return len(paid)
+
+    async def main():
+        host = mcp.server(
+            Journal(tmp_path / "j.db").once([FunctionTool(pay)], "run"), onto=fastmcp()
+        )
+
+        @host.tool
+        async def twice() -> None:
+            for _ in range(2):
+                await host.call_tool("pay", {"euros": 1})
+
+        async with connected(host, "legacy") as client:
+            return await client.call_tool("twice", {})
+
+    assert not asyncio.run(asyncio.wait_for(main(), 60)).is_error
+    assert paid == [1, 1]
