@@ -30,7 +30,7 @@ is a plain value of another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -68,7 +68,7 @@ class Codec(NamedTuple):
     schema: dict[str, Any]
     decode: Callable[[Any], Any]
     reasons: tuple[str, ...]
-    flat_nulls: tuple[str, ...] | None
+    flat_nulls: Collection[str] | None
 
 
 def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Codec:
@@ -127,7 +127,7 @@ class _Reader:
         self.root, self.rest, self.decoded = root, rest, decoded
         self.broken: list[str] = []
         self.encoded: list[str] = []
-        self.flat_nulls: tuple[str, ...] | None = ()
+        self.flat_nulls: Collection[str] | None = ()
         self.names = Names(root)
         self.seen: set[str] = set()
         self.forms: dict[str, Form] = {}
@@ -270,7 +270,7 @@ class _Reader:
         fields |= {name: True for name in required if name not in fields}
         forms = {n: self.build(field, f"{path}/properties/{n}") for n, field in fields.items()}
         optional = [name for name in fields if name not in required]
-        absent = tuple(n for n in optional if not shapes.fits(fields[n], None, self.root, {}))
+        absent = {n for n in optional if not shapes.fits(fields[n], None, self.root, {})}
         inner = {name: form.decode for name, form in forms.items()}
         deep = any(inner.values())
         strict = {name: form.strict for name, form in forms.items()}
