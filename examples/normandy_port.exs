@@ -31,7 +31,7 @@ defmodule Json do
     do: to_string(value)
 
   def encode(value) when is_atom(value), do: encode(Atom.to_string(value))
-  def encode(value) when is_binary(value), do: [?", for(<<c::utf8 <- value>>, do: escape(c)), ?"]
+  def encode(value) when is_binary(value), do: [?", for(c <- String.to_charlist(value), do: escape(c)), ?"]
 
   def encode(value) when is_list(value),
     do: [?[, Enum.intersperse(Enum.map(value, &encode/1), ?,), ?]]
@@ -118,7 +118,12 @@ defmodule Wire do
   use GenServer
 
   def start_link(command), do: GenServer.start_link(__MODULE__, command)
-  def ask(wire, request), do: GenServer.call(wire, request, :infinity)
+
+  # Encoded by the caller: a value that is no JSON ends that caller, and not the wire of all others.
+  def ask(wire, request) do
+    text = request |> Json.encode() |> IO.iodata_to_binary()
+    GenServer.call(wire, text, :infinity)
+  end
 
   @impl true
   def init([program | arguments]) do
@@ -141,8 +146,9 @@ defmodule Wire do
   def handle_call(_request, _from, %{port: nil} = state),
     do: {:reply, {:error, "the Python process has ended"}, state}
 
-  def handle_call(request, from, state) do
-    line = request |> Map.put("id", state.next) |> Json.encode() |> IO.iodata_to_binary()
+  def handle_call("{" <> fields, from, state) do
+    # The id stands first, so that Python finds it in a line that it cannot read.
+    line = "{\"id\":#{state.next}," <> fields
     # A message, not Port.command: that one raises when the port has just closed.
     send(state.port, {self(), {:command, line <> "\n"}})
     {:noreply, %{state | next: state.next + 1, waiting: Map.put(state.waiting, state.next, from)}}

@@ -74,8 +74,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             put_aside(context, key, paused)
             raise
         response = await _run(paused.made or agent, message, paused.session, context, options)
-        if not paused.is_heard(response):
-            raise went_on()
+        paused.hear(response)
         # The framework counts only tokens. Each reply of the model stands for one request.
         paused.usage["requests"] += sum(
             message.role == "assistant" for message in response.messages
@@ -84,6 +83,8 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             if name in _USAGE:
                 paused.usage[_USAGE[name]] = paused.usage.get(_USAGE[name], 0) + (count or 0)
         if not response.user_input_requests:
+            if paused.unheard:
+                raise went_on()
             return ToolResult.of(response.text, metadata={"usage": paused.usage, "run": response})
         paused.requests, paused.answers = list(response.user_input_requests), []
 
@@ -123,16 +124,21 @@ class _Paused:
     answers: list[Any] = field(default_factory=list)
     usage: dict[str, int] = field(default_factory=lambda: {"requests": 0})
 
-    def is_heard(self, response: Any) -> bool:
-        """Whether the run took the answers. It ignores them if a later one of the session paused.
+    # For each round of answers, the ids of its calls, until one of them has a result.
+    unheard: list[set[str]] = field(default_factory=list)
 
-        A workflow keeps its requests itself, and tells no results.
+    def hear(self, response: Any) -> None:
+        """Note which answers the run has taken.
+
+        It may hold them back until there are others, and ignores them if a later run of the session
+        has paused. A workflow keeps its requests itself, and tells no results.
         """
         calls = [request.function_call for request in self.requests if self.session is not None]
         asked = {call.call_id for call in calls if not call.hosted}
         told = (content for message in response.messages for content in message.contents)
         results = {content.call_id for content in told if content.type == "function_result"}
-        return not asked or not asked.isdisjoint(results)
+        rounds = [*self.unheard, asked] if asked else self.unheard
+        self.unheard = [ids for ids in rounds if ids.isdisjoint(results)]
 
 
 async def _decide(paused: _Paused, context: Context[Any]) -> Any:

@@ -722,6 +722,21 @@ def test_a_function_makes_a_workflow_for_each_call() -> None:
     assert support.ask(tool, mine).text == "done" and ran == ["delete"]
 
 
+def test_runner_waits_for_answers_that_a_middleware_holds_back() -> None:
+    """`ToolApprovalMiddleware` asks about one call after the other, and runs all of them after the last answer."""
+    ran.clear()
+    client = scripted([("delete", {"path": "a"}), ("delete", {"path": "b"})])
+    tools = [agent_framework.export(delete)]
+    tool = expert(Agent(client=client, tools=tools, middleware=[af.ToolApprovalMiddleware()]))
+    context, asked = Context(), []
+    while (result := support.ask(tool, context)).is_error:
+        request = result.metadata["approval"]
+        asked.append((request.arguments["path"], [*ran]))
+        context.approve(request)
+
+    assert (asked, result.text, len(ran)) == ([("a", []), ("b", [])], "done", 2)
+
+
 def test_runner_runs_no_call_that_a_person_edited() -> None:
     """The framework runs the call that was made or none, so that an edited one does not run."""
     ran.clear()

@@ -474,6 +474,35 @@ def test_elixir_runs_the_tools_behind_normandys_protocol() -> None:
     assert shown["parallel"] == parallel
 
 
+ODD = """
+{:ok, wire} = Wire.start_link(System.argv())
+deep = Enum.reduce(1..100_000, [], fn _, inner -> [inner] end)
+
+for value <- [{1, 2}, <<255>>, deep, "Bo"] do
+  request = %{op: "run", name: "greet", input: %{name: value}}
+
+  try do
+    {kind, _} = Wire.ask(wire, request)
+    IO.puts(kind)
+  rescue
+    _ -> IO.puts("raised")
+  end
+end
+"""
+
+
+@needs_elixir
+def test_a_value_that_is_no_json_ends_its_caller_only(tmp_path: Path) -> None:
+    """A tuple and bytes that are no text raise where they are sent; what Python cannot read is an error; the wire goes on."""
+    script = tmp_path / "odd.exs"
+    modules = (
+        (EXAMPLES / "normandy_port.exs").read_text().removesuffix("Example.main(System.argv())\n")
+    )
+    script.write_text(modules + ODD)
+    done = elixir(str(script), *PORT)
+    assert done.stdout.split() == ["raised", "raised", "error", "ok"], done.stderr
+
+
 LEAVING = """
 path = System.find_executable(hd(System.argv()))
 arguments = tl(System.argv())
