@@ -174,7 +174,7 @@ def _validator(model: type[ToolModel]) -> Callable[..., ToolModel]:
     names: Any = _tool_of(model).sent_form({name: name for name in fields})
     # An alias that is the name of another field would fill both. Classes inside may need names.
     is_shared = any(wire != name and wire in fields for wire, name in names.items())
-    validate = compiled(core, bools=False)
+    validate = compiled(core, brief=True)
     return partial(validate, by_alias=True, by_name=not is_shared)
 
 

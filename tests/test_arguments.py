@@ -2179,9 +2179,9 @@ def test_a_recursive_type_is_compiled_once_until_a_call_is_refused(monkeypatch):
 
     made, compiled = [], functions.compiled
 
-    def recorded(*args, brief, bools):
+    def recorded(*args, brief):
         made.append(brief)
-        return compiled(*args, brief=brief, bools=bools)
+        return compiled(*args, brief=brief)
 
     monkeypatch.setattr(functions, "compiled", recorded)
     tool = FunctionTool(take)
