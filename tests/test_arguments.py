@@ -2155,8 +2155,8 @@ def test_a_default_outside_of_its_own_bounds_survives_a_replacement():
     assert tool.bind({"query": "x"}).arguments["limit"] == 0
     assert "limit" in call(tool, {"query": "x", "limit": 0}).text
     sent = {"text": "x", "limit": 0, "mode": "", "page": None, "items": [], "fine": 1}
-    assert tool.sent_form(sent) == {"query": "x", "fine": 1}
-    assert tool.sent_form({**sent, "limit": -1}) == {"query": "x", "fine": 1, "limit": -1}
+    assert tool.sent_form(sent) == {"query": "x"}
+    assert tool.sent_form({**sent, "limit": -1}) == {"query": "x", "limit": -1}
 
 
 def test_a_default_that_only_the_schema_names_is_sent():

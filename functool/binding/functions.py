@@ -40,7 +40,7 @@ from functool.executors import failure_or_raise
 from functool.schema.admits import allows_anything, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import property_names
-from functool.schema.parameters import EMPTY, Parameter
+from functool.schema.parameters import EMPTY
 from functool.schema.readings import ReadTooOften
 from functool.schema.rewrite import tuple_fields
 from functool.schema.signature import FunctionSchema
@@ -88,7 +88,6 @@ class FunctionBinder:
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         taken = {*parts.hidden, *parts.fixed, *self._renamed.values()}
         self._reserved = tuple(taken if parts.rest else ())
-        self._names_differ = bool(self._renamed or self._reserved)
         # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
         # character has at most four), and it needs no decoding.
         most = 0 if self._decode else LONG
@@ -132,7 +131,7 @@ class FunctionBinder:
             if nulls:
                 sent = from_json(text)  # A validator of the author may return None for a value.
                 drop_nulls(values, [wire for wire in nulls if sent.get(wire) is None])
-        return self._by_parameter(values) if self._names_differ else values
+        return self._by_parameter(values) if self._renamed or self._reserved else values
 
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that `values` has validated."""
@@ -149,7 +148,7 @@ class FunctionBinder:
             return sent
         drop_nulls(sent := self._parse_texts(sent), self._droppable)
         canonical = {self._renamed.get(w, w): v for w, v in sent.items()}
-        for name, default in self._defaults:
+        for name, default in self._defaults.items():
             if name not in canonical:
                 canonical[name] = deepcopy(default)
         return canonical
@@ -157,16 +156,15 @@ class FunctionBinder:
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Rename canonical arguments to the names that a model sends, such as aliases.
 
-        A default that its own parameter refuses, such as 0 for a positive number, or reads as
-        another value, such as a secret, is left out: the function has it anyway.
+        A value that equals its default is left out. The function has it anyway, and its own
+        parameter may refuse it, such as 0 for a positive number, or read it as another value.
         """
-        unfit = self._unfit
-        if not (self._renamed or unfit):
+        if not (self._renamed or self._defaults):
             return arguments
         wires = {name: wire for wire, name in self._renamed.items()}
-        sent = decoded(as_text(arguments)).items()
-        kept = ((n, v) for n, v in sent if n not in unfit or not same_json(v, unfit[n]))
-        return {wires.get(name, name): value for name, value in kept}
+        sent, known = decoded(as_text(arguments)), self._defaults
+        kept = {n: v for n, v in sent.items() if n not in known or not same_json(v, known[n])}
+        return {wires.get(name, name): value for name, value in kept.items()}
 
     def _check_again(self, text: str) -> dict[str, Any]:
         """Validate arguments that strict mode refused in lax mode.
@@ -250,17 +248,10 @@ class FunctionBinder:
         return [wire for wire, kinds in types if only_containers(kinds)]
 
     @_computed_once
-    def _defaults(self) -> list[tuple[str, Any]]:
+    def _defaults(self) -> dict[str, Any]:
         """The defaults that JSON can express, by parameter name."""
-        found = [(p.name, p.plain_default()) for p in self._parts.parameters]
-        return [(name, default) for name, default in found if default is not EMPTY]
-
-    @_computed_once
-    def _unfit(self) -> dict[str, Any]:
-        """The defaults that their own parameters refuse, or read as another value."""
-        optional = {p.name: p for p in self._parts.parameters if not p.required}
-        found = ((name, plain) for name, plain in self._defaults if name in optional)
-        return {name: plain for name, plain in found if not _reads_back(optional[name], plain)}
+        found = {p.name: p.plain_default() for p in self._parts.parameters}
+        return {name: default for name, default in found.items() if default is not EMPTY}
 
     @_computed_once
     def _is_canonical(self) -> bool:
@@ -274,18 +265,6 @@ class FunctionBinder:
     @_computed_once
     def _tuples(self) -> dict[int, list[str]]:
         return tuple_fields(self._parts.core)
-
-
-def _reads_back(parameter: Parameter, plain: Any) -> bool:
-    """Whether `plain`, the JSON form of a parameter's default, is read as that default."""
-    default, text = parameter.default, to_json(plain)
-    validate = compiled(parameter.core, brief=True)
-    for strict in (True, None):
-        with suppress(Exception):  # pydantic refuses it, or the author's `__eq__` raises.
-            value = validate(text, strict=strict)
-            # A float parameter may have the default 3, and takes it as 3.0.
-            return type(value) in (type(default), float) and bool(value == default)
-    return False
 
 
 def validator_failed(error: Exception) -> ArgumentError:

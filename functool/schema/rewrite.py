@@ -110,14 +110,20 @@ def _tag_of(sent: Any) -> str | None:
 
 def _finite(value: Any) -> Any:
     """Return a complex number or a JSON text, after a check that no number in it is infinite."""
-    todo = [value]
+    numbers = value
     with suppress(ValueError, TypeError):  # The validation itself refuses what is no JSON.
-        todo = [value if isinstance(value, complex) else from_json(value)]
-    while todo:
-        if isinstance(part := todo.pop(), (float, complex)) and not isfinite(part):
-            raise PydanticKnownError("finite_number")
-        todo += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        numbers = value if isinstance(value, complex) else from_json(value)
+    if not is_finite(numbers):
+        raise PydanticKnownError("finite_number")
     return value
+
+
+def is_finite(value: Any) -> bool:
+    """Whether no number in a JSON value is NaN or infinite, at any depth."""
+    if isinstance(value, (float, complex)):
+        return isfinite(value)
+    items = value.values() if isinstance(value, dict) else value
+    return not isinstance(value, (dict, list)) or all(map(is_finite, items))
 
 
 def tuple_fields(core: Any) -> dict[int, list[str]]:
