@@ -61,7 +61,7 @@ from functool import (
     ToolResult,
 )
 from functool.schema import hashes, readings
-from functool.schema.admits import allows_anything, only_containers, types_allowed
+from functool.schema.admits import may_overflow, only_containers, types_allowed
 from functool.schema.hints import Unresolved
 from functool.schema.json_schema import Names, resolved
 from functool.schema.plain import PlainJsonSchema
@@ -482,7 +482,7 @@ def test_definitions_that_refer_to_one_another_many_times_are_read_once():
 
 
 @pytest.mark.parametrize(
-    ("schema", "anything"),
+    ("schema", "open_"),
     [
         (STR, False),
         ({}, True),
@@ -492,6 +492,8 @@ def test_definitions_that_refer_to_one_another_many_times_are_read_once():
         ({"type": "object"}, True),
         ({"type": ["array", "null"]}, True),
         (NULL, False),
+        (NUM, True),
+        ({**NUM, "enum": [1, 2]}, True),
         (array(True), True),
         (array({**INT, "enum": [1]}), False),
         (dict_of({"$ref": "#/x"}), False),
@@ -500,10 +502,10 @@ def test_definitions_that_refer_to_one_another_many_times_are_read_once():
     ],
     ids=str,
 )
-def test_whether_a_schema_allows_anything(schema, anything):
-    """A part may allow values, items or names and say nothing of them."""
-    assert allows_anything(obj({"a": schema})) is anything
-    assert allows_anything({"$ref": "#/$defs/A", "$defs": {"A": array(schema)}}) is anything
+def test_whether_arguments_may_overflow(schema, open_):
+    """A part may allow fractions, or values, items or names of which it says nothing."""
+    assert may_overflow(obj({"a": schema})) is open_
+    assert may_overflow({"$ref": "#/$defs/A", "$defs": {"A": array(schema)}}) is open_
 
 
 def test_a_schema_is_recursive_if_a_definition_that_it_uses_leads_back_to_itself():

@@ -34,10 +34,10 @@ from functool.binding.json_text import (
     refuse_infinite,
 )
 from functool.binding.problems import problems_of, unknown_name
-from functool.binding.watched_shapes import CoreShapes
+from functool.binding.watched_shapes import LaxJsonSchema, Shapes
 from functool.errors import ArgumentError
 from functool.executors import failure_or_raise
-from functool.schema.admits import allows_anything, only_containers, types_allowed
+from functool.schema.admits import may_overflow, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import property_names
 from functool.schema.parameters import EMPTY
@@ -93,7 +93,7 @@ class FunctionBinder:
         most = 0 if self._decode else LONG
         self._fast_length = most if limit is None else min(limit // 4, most)
         # Only such arguments can be nested without end, or hold numbers that overflow.
-        self._is_open = parts.core["type"] == "definitions" or allows_anything(self._root)
+        self._is_open = parts.core["type"] == "definitions" or may_overflow(self._root)
         # Nobody reads the problems of this validation.
         self._validate = compiled(parts.core, brief=True)
 
@@ -226,9 +226,9 @@ class FunctionBinder:
         return {self._renamed.get(wire, wire): value for wire, value in values.items()}
 
     @_computed_once
-    def shapes(self) -> CoreShapes:
+    def shapes(self) -> Shapes:
         """What fits at each place."""
-        return CoreShapes(self._parts, self._strict)
+        return Shapes(LaxJsonSchema().generate(self._parts.core), self._root, self._strict)
 
     @_computed_once
     def _validate_naming(self) -> Any:

@@ -46,17 +46,17 @@ def _of_value(value: Any) -> set[str]:
     return {kind for kind in TYPES if is_type(value, [kind])}
 
 
-def allows_anything(root: Mapping[str, Any]) -> bool:
-    """Whether a part of a JSON Schema allows values, items or names and says nothing of them."""
-    return any(map(_says_nothing, walk(root)))
+def may_overflow(root: Mapping[str, Any]) -> bool:
+    """Whether arguments may hold numbers that overflow, or values of any kind and depth."""
+    return any(map(_is_open, walk(root)))
 
 
-def _says_nothing(schema: Mapping[str, Any]) -> bool:
-    inner = [part for _, part in children(schema)]
+def _is_open(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema allows fractions, or values, items or names of which it says nothing."""
+    types, inner = {*types_of(schema)}, [part for _, part in children(schema)]
     if inner or "$ref" in schema or values_of(schema) is not None:
-        return True in inner
-    types = {*types_of(schema)}
-    return not types or not types.isdisjoint(("array", "object"))
+        return True in inner or "number" in types
+    return not types or not types.isdisjoint(("array", "object", "number"))
 
 
 def names_at(root: Any, steps: Sequence[Any], tuples: Any) -> list[str]:
