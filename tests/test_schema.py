@@ -61,7 +61,7 @@ from functool import (
     ToolResult,
 )
 from functool.schema import hashes, readings
-from functool.schema.admits import may_overflow, only_containers, types_allowed
+from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.hints import Unresolved
 from functool.schema.json_schema import Names, resolved
 from functool.schema.plain import PlainJsonSchema
@@ -70,6 +70,7 @@ from functool.schema.signature import describe, returned_schema
 from functool.tool_model import ToolModel
 from tests import sample_tools
 from tests.schemas import (
+    BOOL,
     INT,
     MAYBE_INT,
     MAYBE_STR,
@@ -482,30 +483,29 @@ def test_definitions_that_refer_to_one_another_many_times_are_read_once():
 
 
 @pytest.mark.parametrize(
-    ("schema", "open_"),
+    ("schema", "kinds"),
     [
-        (STR, False),
-        ({}, True),
-        (True, True),
-        (False, False),
-        ({"type": "array"}, True),
-        ({"type": "object"}, True),
-        ({"type": ["array", "null"]}, True),
-        (NULL, False),
-        (NUM, True),
-        ({**NUM, "enum": [1, 2]}, True),
-        (array(True), True),
-        (array({**INT, "enum": [1]}), False),
-        (dict_of({"$ref": "#/x"}), False),
-        (any_of(MAYBE_STR, {"const": 1}), False),
-        (obj({}, additionalProperties=False), False),
+        (STR, {"string"}),
+        ({}, {"any"}),
+        (True, {"any"}),
+        (False, set()),
+        ({"type": "array"}, {"array", "any"}),
+        ({"type": "object"}, {"object", "any"}),
+        (array({**INT, "enum": [1]}), {"array", "integer"}),
+        (dict_of({"$ref": "#/x"}), {"object"}),
+        (any_of(MAYBE_STR, {"const": 1}), {"string", "null"}),
+        (
+            obj({"a": {"prefixItems": [NUM]}}, patternProperties={"x": BOOL}),
+            {"object", "array", "number", "boolean"},
+        ),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
 )
-def test_whether_arguments_may_overflow(schema, open_):
-    """A part may allow fractions, or values, items or names of which it says nothing."""
-    assert may_overflow(obj({"a": schema})) is open_
-    assert may_overflow({"$ref": "#/$defs/A", "$defs": {"A": array(schema)}}) is open_
+def test_kinds_of(schema, kinds):
+    """Every type that a schema names or implies, and a mark for what says nothing."""
+    if isinstance(schema, dict):
+        assert kinds_of({"properties": {"a": schema}}) == kinds
+    assert kinds_of({"$defs": {"A": obj({"a": schema})}}) == kinds | {"object"}
 
 
 def test_a_schema_is_recursive_if_a_definition_that_it_uses_leads_back_to_itself():

@@ -46,17 +46,19 @@ def _of_value(value: Any) -> set[str]:
     return {kind for kind in TYPES if is_type(value, [kind])}
 
 
-def may_overflow(root: Mapping[str, Any]) -> bool:
-    """Whether arguments may hold numbers that overflow, or values of any kind and depth."""
-    return any(map(_is_open, walk(root)))
+def kinds_of(root: Mapping[str, Any]) -> set[str]:
+    """Return the types in a JSON Schema of arguments, at any depth below its root.
 
-
-def _is_open(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema allows fractions, or values, items or names of which it says nothing."""
-    types, inner = {*types_of(schema)}, [part for _, part in children(schema)]
-    if inner or "$ref" in schema or values_of(schema) is not None:
-        return True in inner or "number" in types
-    return not types or not types.isdisjoint(("array", "object", "number"))
+    The set also holds `any` if a part allows values, items or names of which it says nothing.
+    """
+    kinds: set[str] = set()
+    for schema in (part for part in walk(root) if part is not root):
+        types, inner = {*types_of(schema)}, [part for _, part in children(schema)]
+        is_told = inner or "$ref" in schema or values_of(schema) is not None
+        if True in inner or not (is_told or types - {"array", "object"}):
+            types.add("any")
+        kinds |= types
+    return kinds
 
 
 def names_at(root: Any, steps: Sequence[Any], tuples: Any) -> list[str]:
