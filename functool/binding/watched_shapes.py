@@ -34,7 +34,7 @@ _KIND = {"integer": "number"}
 OPEN: Shape = {kind: {} for kind in KINDS}
 
 LONGEST = 200
-"""Up to how many characters of an incomplete text or number are compared."""
+"""Up to how many characters of an incomplete text are compared."""
 _NUMERIC = "a number"
 """The format of a text that is read as a number."""
 _NO_NUMBER = re.compile(r"[^0-9+\-_.eEinfatyINFATY\s]")

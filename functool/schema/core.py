@@ -12,9 +12,9 @@ from pydantic_core import SchemaError, SchemaValidator
 from functool.errors import DefinitionError
 from functool.schema.hashes import compared
 from functool.schema.hints import Unresolved, unreadable
-from functool.schema.linear import with_tags
 from functool.schema.readings import bounded, counted, counted_pattern
 from functool.schema.rewrite import MANY, inside, rewritten, without_bools
+from functool.schema.tags import with_tags
 
 T = TypeVar("T")
 
