@@ -1749,7 +1749,7 @@ def test_numbers_with_one_hash_are_refused(annotation, items, monkeypatch):
 
 def test_all_sets_of_a_call_have_one_time_for_comparisons(monkeypatch):
     """38 sets of a thousand models with one hash took 16 seconds. Each call has its own time."""
-    clock = itertools.count(step=0.02).__next__
+    clock = itertools.count(step=0.005).__next__
     monkeypatch.setattr(readings, "thread_time", clock)
     monkeypatch.setattr(hashes, "thread_time", clock)
 

@@ -12,11 +12,12 @@ from functools import partial
 from itertools import count, repeat
 from operator import attrgetter
 from time import thread_time
+from types import SimpleNamespace
 from typing import Any
 
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
 
-from functool.schema.readings import deadline
+from functool.schema.readings import left
 from functool.schema.rewrite import MAPPINGS
 
 _ANY = core_schema.any_schema()
@@ -86,11 +87,18 @@ def _refuse_alike(items: Collection[Any]) -> None:
     """Raise an error if it takes long to compare the different items that have the same hash."""
     if len(items) - len({*map(hash, items)}) < 2:
         return
-    until = deadline()
+    budget = left()
     groups: dict[int, list[Any]] = {}
     for item in items:
         group = groups.setdefault(hash(item), [])
-        if len(group) > 1 and thread_time() > until:
-            raise PydanticCustomError("same_hashes", "a list in which few items are hashed alike")
-        if item not in group:
+        if not (_is_among(item, group, budget) if len(group) > 1 else item in group):
             group.append(item)
+
+
+def _is_among(item: Any, others: list[Any], budget: SimpleNamespace) -> bool:
+    start = thread_time()
+    found = item in others
+    budget.comparing -= thread_time() - start
+    if budget.comparing < 0:
+        raise PydanticCustomError("same_hashes", "a list in which few items are hashed alike")
+    return found

@@ -34,14 +34,17 @@ _FEW, _MANY = 3_000, 30_000
 """How often recursive unions are read with all their problems, and without them."""
 
 SECONDS, SECONDS_A_CHARACTER = 0.5, 1e-6
-"""How long one validation may take. A count of readings alone does not bound long texts."""
+"""How long one validation may take. A count of readings alone does not bound long texts.
+
+A fifth of it may go into comparing items that have the same hash.
+"""
 
 _PATTERNS: Any = (Pattern, Pattern[str])
 _COMPILING = [dict(TypeAdapter(kind).core_schema).get("function") for kind in _PATTERNS]
 """The functions with which pydantic compiles a text for `re`."""
 
 _left: ContextVar[SimpleNamespace | None] = ContextVar("left", default=None)
-"""What one validation has left: readings, the time until which it may run, pattern characters."""
+"""What one validation has left; see `_budget`."""
 
 
 class ReadTooOften(Exception):
@@ -82,10 +85,10 @@ def _counter() -> Any:
 
 
 def _count() -> None:
-    if (left := _left.get()) is not None:
-        left.readings -= 1
-        if left.readings < 0 or (left.readings % 16 == 0 and thread_time() > left.until):
-            raise ReadTooOften
+    now = left()
+    now.readings -= 1
+    if now.readings < 0 or (now.readings % 16 == 0 and thread_time() > now.until):
+        raise ReadTooOften
 
 
 def counted_pattern(made: Any) -> Any:
@@ -96,29 +99,40 @@ def counted_pattern(made: Any) -> Any:
 
 
 def _count_characters(sent: Any) -> Any:
-    left = _left.get() or SimpleNamespace(characters=MAX_PATTERN)
-    left.characters -= len(str(sent))
-    if left.characters < 0:
+    now = left()
+    now.characters -= len(str(sent))
+    if now.characters < 0:
         raise PydanticCustomError(LONG_PATTERN, LONG_PATTERN)
     return sent
 
 
-def deadline() -> float:
-    """Return the time of this thread until which the current validation may run.
+def left() -> SimpleNamespace:
+    """Return what the current validation has left.
 
-    A body reads an iterator after the validation has ended. Then each step has a time of its own.
+    A body reads an iterator after the validation has ended. Then each step has a budget of its own.
     """
-    left = _left.get()
-    return thread_time() + SECONDS if left is None else left.until
+    return _left.get() or _budget("", brief=False)
+
+
+def _budget(text: str, brief: bool) -> SimpleNamespace:
+    """Return what the validation of a text may take.
+
+    These are readings of recursive unions, the time until which it may run, the seconds to compare
+    items in, and the characters of patterns.
+    """
+    seconds = SECONDS + SECONDS_A_CHARACTER * len(text)
+    readings = _MANY + len(text) // 2 if brief else _FEW
+    until, comparing = thread_time() + seconds, seconds / 5
+    return SimpleNamespace(
+        readings=readings, until=until, comparing=comparing, characters=MAX_PATTERN
+    )
 
 
 def bounded(validate: Callable[..., Any], brief: bool) -> Callable[..., Any]:
     """Return a validation with limited work. It raises `ReadTooOften` for recursive unions."""
 
     def validated(text: str, **options: Any) -> Any:
-        readings = _MANY + len(text) // 2 if brief else _FEW
-        until = thread_time() + SECONDS + SECONDS_A_CHARACTER * len(text)
-        token = _left.set(SimpleNamespace(readings=readings, until=until, characters=MAX_PATTERN))
+        token = _left.set(_budget(text, brief))
         try:
             return validate(text, **options)
         finally:
