@@ -151,9 +151,9 @@ def _body_of(model: type[ToolModel]) -> Any:
 def _instance_of(model: type[ToolModel], call: ToolCall, values: dict[str, Any]) -> ToolModel:
     """Make an instance from a call. The validators of the model see what was sent, no defaults."""
     assert isinstance(call.arguments, Mapping)
-    sent: Any = {n: v for n, v in call.arguments.items() if values[n] is not PydanticUndefined}
     # Use the names that were sent, the aliases, so that errors name what the model has sent.
-    sent = _tool_of(model).sent_form(sent)
+    names, given = _sent_names(model), call.arguments.items()
+    sent = {names[n]: value for n, value in given if values[n] is not PydanticUndefined}
     with suppress(ValidationError):  # As the call was validated: in a union, true is no number.
         return _validator(model)(to_json(sent), strict=True)
     try:
@@ -163,18 +163,18 @@ def _instance_of(model: type[ToolModel], call: ToolCall, values: dict[str, Any])
 
 
 @lru_cache(maxsize=256)
-def _tool_of(model: type[ToolModel]) -> Tool:
-    return model.tool()
+def _sent_names(model: type[ToolModel]) -> dict[str, str]:
+    """Return the names that a model sends, by field. Both are in the same order."""
+    return dict(zip(model.model_fields, model.input_schema()["properties"], strict=True))
 
 
 @lru_cache(maxsize=256)
 def _validator(model: type[ToolModel]) -> Callable[..., ToolModel]:
     """Return a function that validates JSON as the published schema of a model says."""
-    core, fields = core_of(model, model.__name__), model.model_fields
-    names: Any = _tool_of(model).sent_form({name: name for name in fields})
+    names = _sent_names(model)
     # An alias that is the name of another field would fill both. Classes inside may need names.
-    is_shared = any(wire != name and wire in fields for wire, name in names.items())
-    validate = compiled(core, bools=False)
+    is_shared = any(wire != name and wire in names for name, wire in names.items())
+    validate = compiled(core_of(model, model.__name__), brief=True)
     return partial(validate, by_alias=True, by_name=not is_shared)
 
 

@@ -2168,8 +2168,8 @@ def test_a_default_outside_of_its_own_bounds_survives_a_replacement():
     assert tool.bind({"query": "x"}).arguments["limit"] == 0
     assert "limit" in call(tool, {"query": "x", "limit": 0}).text
     sent = {"text": "x", "limit": 0, "mode": "", "page": None, "items": [], "fine": 1}
-    assert tool.sent_form(sent) == {"query": "x", "fine": 1}
-    assert tool.sent_form({**sent, "limit": -1}) == {"query": "x", "fine": 1, "limit": -1}
+    assert tool.sent_form(sent) == {"query": "x"}
+    assert tool.sent_form({**sent, "limit": -1}) == {"query": "x", "limit": -1}
 
 
 def test_a_default_that_only_the_schema_names_is_sent():
@@ -2192,9 +2192,9 @@ def test_a_recursive_type_is_compiled_once_until_a_call_is_refused(monkeypatch):
 
     made, compiled = [], functions.compiled
 
-    def recorded(*args, brief, bools):
+    def recorded(*args, brief):
         made.append(brief)
-        return compiled(*args, brief=brief, bools=bools)
+        return compiled(*args, brief=brief)
 
     monkeypatch.setattr(functions, "compiled", recorded)
     tool = FunctionTool(take)

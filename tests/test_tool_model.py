@@ -356,7 +356,6 @@ def test_a_default_that_json_does_not_give_back():
 
     assert call(Find, {}).value == Find()().value == repr((date(2027, 1, 2), (1, 2), "k3y", True))
     assert call(Find, {"since": "x", "size": [1]}).value == repr(("x", [1], "k3y", True))
-    assert type(Find.tool().sent_form({"ratio": 2.0})["ratio"]) is float
 
 
 def test_a_model_that_takes_no_aliases_itself_takes_them_as_a_tool():

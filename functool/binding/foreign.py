@@ -14,7 +14,7 @@ from functool.approval import same_json, without_gc
 from functool.binding.engine import bounded_work, validator_of
 from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
 from functool.binding.problems import PAIRS, path_text, repeated_key, unknown_name
-from functool.binding.watched_shapes import JsonShapes
+from functool.binding.watched_shapes import Shapes
 from functool.errors import ArgumentError
 from functool.schema.admits import Known, only_containers, types_allowed
 from functool.schema.json_schema import UNSET, property_names
@@ -105,10 +105,10 @@ class SchemaBinder:
         return bare if unfit else arguments
 
     @cached_property
-    def shapes(self) -> JsonShapes | None:
+    def shapes(self) -> Shapes | None:
         """What fits at each place; None for a stranger's schema that cannot be read so."""
         with suppress(RecursionError, AttributeError, TypeError):
-            return JsonShapes(self._schema, self._strict)
+            return Shapes(self._schema, self._schema, self._strict)
         return None
 
     _known = cached_property(lambda self: set(property_names(self._schema)))

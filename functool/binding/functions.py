@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pydantic_core import ValidationError, from_json, to_json
 
@@ -34,23 +34,19 @@ from functool.binding.json_text import (
     refuse_infinite,
 )
 from functool.binding.problems import problems_of, unknown_name
-from functool.binding.watched_shapes import CoreShapes
+from functool.binding.watched_shapes import LaxJsonSchema, Shapes
 from functool.errors import ArgumentError
 from functool.executors import failure_or_raise
 from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
-from functool.schema.json_schema import Names, property_names
-from functool.schema.parameters import EMPTY, Parameter
-from functool.schema.readings import ReadTooOften, bounded
+from functool.schema.json_schema import property_names
+from functool.schema.parameters import EMPTY
+from functool.schema.readings import ReadTooOften
 from functool.schema.rewrite import tuple_fields
 from functool.schema.signature import FunctionSchema
 
 if TYPE_CHECKING:
     from functool.schema.strict import Codec
-
-_NESTING = {"object", "any", "$ref"}
-_FEW, _MANY = 3_000, 30_000
-"""How often a recursive union is read with all its problems, and in a longer text per value."""
 
 T = TypeVar("T")
 
@@ -92,45 +88,34 @@ class FunctionBinder:
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         taken = {*parts.hidden, *parts.fixed, *self._renamed.values()}
         self._reserved = tuple(taken if parts.rest else ())
-        kinds = kinds_of(self._root)
-        self._names_differ = bool(self._renamed or self._reserved)
-        self._recursive = "$ref" in kinds and Names(self._root).is_recursive
         # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
         # character has at most four), and it needs no decoding.
         most = 0 if self._decode else LONG
         self._fast_length = most if limit is None else min(limit // 4, most)
-        self._may_nest = "any" in kinds or self._recursive
-        self._takes_patterns = "regex" in kinds
-        # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
-        self._lists_numbers = "listed number" in kinds
-        self._may_overflow = self._may_nest or "number" in kinds
-        # Arguments are flat if no value holds an object. Then each argument has one colon, and
-        # counting colons finds unknown arguments faster than pydantic's "forbid".
+        kinds = kinds_of(self._root)
         has_definitions = parts.core["type"] == "definitions"
-        self._flat = not (kinds & _NESTING or has_definitions or parts.rest)
-        self._validators: dict[tuple[bool, bool], Any] = {}
-        if self._flat and self._decode is None:
-            self._validate = self._compiled({**parts.core, "extra_behavior": "ignore"})
-        else:  # A recursive type is checked without naming all problems of its unions.
-            self._validate = self._validator(large=self._recursive)
+        # Only such arguments can be nested without end, or hold numbers that overflow.
+        self._is_open = has_definitions or not kinds.isdisjoint(("any", "number"))
+        # Arguments are flat if no value holds an object. Then each has one colon, and counting
+        # colons finds unknown arguments faster than pydantic's "forbid".
+        self._flat = not (parts.rest or has_definitions) and kinds.isdisjoint(("any", "object"))
+        core = {**parts.core, "extra_behavior": "ignore"}
+        self._validate = compiled(core, brief=True) if self._flat else self._validate_briefly
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name, without defaults."""
         if type(arguments) is str and len(arguments) < self._fast_length:
-            return self._validated(arguments, self._validate)
+            return self._validated(arguments)
         return without_gc(self._read, as_text(arguments, self._limit))
 
     def _read(self, text: str) -> dict[str, Any]:
         if self._decode is not None:
             text = to_json(self._decode(decoded(text, self._quoted_names))).decode()
-        large = len(text) >= LONG
-        return self._validated(text, self._validator(large=True) if large else self._validate)
+        return self._validated(text)
 
-    def _validated(self, text: str, validate: Any) -> dict[str, Any]:
-        if self._lists_numbers and _has_bool(text):  # Nobody reads the problems of this validation.
-            validate = self._validator(large=True, bools=False)
+    def _validated(self, text: str) -> dict[str, Any]:
         try:
-            values: dict[str, Any] | None = validate(text, strict=True)
+            values: dict[str, Any] | None = self._validate(text, strict=True)
         except ValidationError:
             values = None  # This error repeats values, so no ArgumentError may be raised here.
         except Exception as error:
@@ -138,23 +123,20 @@ class FunctionBinder:
         if values is None:
             values = self._check_again(text)
         else:
-            # A flat text with one colon for each value has no other names. If the text was decoded
-            # and written again, it has no repeated ones.
-            ignores_others = self._flat and validate is self._validate
-            if not (self._decode or (ignores_others and text.count(":") == len(values))):
+            if not (self._flat and text.count(":") == len(values)):
                 self._refuse_repeats(text)
-                if ignores_others and not self._has_known_names(text):
+                if self._flat and len(from_json(text)) != len(values):
                     values = self._check_again(text)
-            if self._may_nest:
+            if self._is_open:
                 refuse_depth(text)
-            if self._may_overflow and not_finite(text):
-                refuse_infinite(decoded(text))
-        # It takes long to search a long text, so its values are looked at first.
-        may_drop = self._droppable and (len(text) < LONG or any(v is None for v in values.values()))
-        if may_drop and "null" in text:
-            sent = from_json(text)  # A validator of the author may return None for a value.
-            drop_nulls(values, [wire for wire in self._droppable if sent.get(wire) is None])
-        return self._by_parameter(values) if self._names_differ else values
+                if not_finite(text):
+                    refuse_infinite(decoded(text))
+        if self._droppable and "null" in text:
+            nulls = [wire for wire in self._droppable if values.get(wire, 0) is None]
+            if nulls:
+                sent = from_json(text)  # A validator of the author may return None for a value.
+                drop_nulls(values, [wire for wire in nulls if sent.get(wire) is None])
+        return self._by_parameter(values) if self._renamed or self._reserved else values
 
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that `values` has validated."""
@@ -171,7 +153,7 @@ class FunctionBinder:
             return sent
         drop_nulls(sent := self._parse_texts(sent), self._droppable)
         canonical = {self._renamed.get(w, w): v for w, v in sent.items()}
-        for name, default in self._defaults:
+        for name, default in self._defaults.items():
             if name not in canonical:
                 canonical[name] = deepcopy(default)
         return canonical
@@ -179,16 +161,15 @@ class FunctionBinder:
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Rename canonical arguments to the names that a model sends, such as aliases.
 
-        A default that its own parameter refuses, such as 0 for a positive number, or reads as
-        another value, such as a secret, is left out: the function has it anyway.
+        A value that equals its default is left out. The function has it anyway, and its own
+        parameter may refuse it, such as 0 for a positive number, or read it as another value.
         """
-        unfit = self._unfit
-        if not (self._renamed or unfit):
+        if not (self._renamed or self._defaults):
             return arguments
         wires = {name: wire for wire, name in self._renamed.items()}
-        sent = decoded(as_text(arguments)).items()
-        kept = ((n, v) for n, v in sent if n not in unfit or not same_json(v, unfit[n]))
-        return {wires.get(name, name): value for name, value in kept}
+        sent, known = decoded(as_text(arguments)), self._defaults
+        kept = {n: v for n, v in sent.items() if n not in known or not same_json(v, known[n])}
+        return {wires.get(name, name): value for name, value in kept.items()}
 
     def _check_again(self, text: str) -> dict[str, Any]:
         """Validate arguments that strict mode refused in lax mode.
@@ -200,8 +181,7 @@ class FunctionBinder:
         if not_finite(text):
             refuse_infinite(sent)
         try:
-            validate = self._validator(large=len(text) >= LONG, bools=not _has_bool(text))
-            values: dict[str, Any] = validate(text)
+            values = self._validate_lax(text)
         except ValidationError as error:
             coded = self._decode is not None
             problems = problems_of(error, sent, self._root, self._known, self._tuples, coded)
@@ -213,15 +193,17 @@ class FunctionBinder:
 
     def _refuse_repeats(self, text: str) -> None:
         """Raise an `ArgumentError` if a name is repeated in the text."""
-        if not self._quoted_names or may_repeat(text, self._quoted_names):
+        # Text in the strict form was decoded and written again, so it repeats none.
+        names = self._quoted_names
+        if self._decode is None and (not names or may_repeat(text, names)):
             decoded(text)
 
-    def _has_known_names(self, text: str) -> bool:
-        try:
-            self._validator()(text, strict=True)
-        except ValidationError:
-            return False
-        return True
+    def _validate_lax(self, text: str) -> dict[str, Any]:
+        """Validate in lax mode; name every problem, unless that takes too much work."""
+        if len(text) < LONG:
+            with suppress(ReadTooOften):
+                return cast(dict[str, Any], self._validate_naming(text))
+        return cast(dict[str, Any], self._validate_briefly(text))
 
     def _parse_texts(self, sent: dict[str, Any]) -> dict[str, Any]:
         """Parse strings that were sent where only a list or an object fits.
@@ -232,7 +214,7 @@ class FunctionBinder:
         if not texts:
             return sent
         with suppress(ValidationError):  # A validator of the author may take the texts themselves.
-            self._validator(large=True)(to_json(sent).decode(), strict=True)
+            self._validate_briefly(to_json(sent).decode(), strict=True)
             return sent
         for wire in texts:
             sent[wire] = parsed(sent[wire])
@@ -249,38 +231,19 @@ class FunctionBinder:
         return {self._renamed.get(wire, wire): value for wire, value in values.items()}
 
     @_computed_once
-    def shapes(self) -> CoreShapes:
+    def shapes(self) -> Shapes:
         """What fits at each place."""
-        return CoreShapes(self._parts, self._strict)
+        return Shapes(LaxJsonSchema().generate(self._parts.core), self._root, self._strict)
 
-    def _validator(self, *, large: bool = False, bools: bool = True) -> Any:
-        """Return a validator. It is compiled when it is first needed.
+    @_computed_once
+    def _validate_briefly(self) -> Any:
+        """The validation that names the first problem of each list and dict."""
+        return compiled(self._parts.core, brief=True)
 
-        Args:
-            large: For long text: stop at the first problem of each list and dict.
-            bools: Take true and false for listed numbers, and in lax mode for any number. That is
-                faster, and enough for text without them.
-        """
-        made = self._validators.get((large, bools))
-        if made is None:
-            made = self._validators[large, bools] = self._compiled(self._parts.core, large, bools)
-        return made
-
-    def _compiled(self, core: Any, large: bool = False, bools: bool = True) -> Any:
-        made = compiled(core, brief=large, bools=bools)
-        if not self._recursive:
-            return bounded(made, lambda text: 0) if self._takes_patterns else made
-        if large:
-            return bounded(made, lambda text: _MANY + len(text) // 2)
-        few = bounded(made, lambda text: _FEW)
-
-        def validate(text: str, strict: bool | None = None) -> Any:
-            try:
-                return few(text, strict)
-            except ReadTooOften:
-                return self._validator(large=True, bools=bools)(text, strict)
-
-        return validate
+    @_computed_once
+    def _validate_naming(self) -> Any:
+        """The validation that names every problem."""
+        return compiled(self._parts.core, brief=False)
 
     @_computed_once
     def _quoted_names(self) -> list[str]:
@@ -295,17 +258,10 @@ class FunctionBinder:
         return [wire for wire, kinds in types if only_containers(kinds)]
 
     @_computed_once
-    def _defaults(self) -> list[tuple[str, Any]]:
+    def _defaults(self) -> dict[str, Any]:
         """The defaults that JSON can express, by parameter name."""
-        found = [(p.name, p.plain_default()) for p in self._parts.parameters]
-        return [(name, default) for name, default in found if default is not EMPTY]
-
-    @_computed_once
-    def _unfit(self) -> dict[str, Any]:
-        """The defaults that their own parameters refuse, or read as another value."""
-        optional = {p.name: p for p in self._parts.parameters if not p.required}
-        found = ((name, plain) for name, plain in self._defaults if name in optional)
-        return {name: plain for name, plain in found if not _reads_back(optional[name], plain)}
+        found = {p.name: p.plain_default() for p in self._parts.parameters}
+        return {name: default for name, default in found.items() if default is not EMPTY}
 
     @_computed_once
     def _is_canonical(self) -> bool:
@@ -319,23 +275,6 @@ class FunctionBinder:
     @_computed_once
     def _tuples(self) -> dict[int, list[str]]:
         return tuple_fields(self._parts.core)
-
-
-def _reads_back(parameter: Parameter, plain: Any) -> bool:
-    """Whether `plain`, the JSON form of a parameter's default, is read as that default."""
-    default, text = parameter.default, to_json(plain)
-    validate = compiled(parameter.core, bools=False)
-    for strict in (True, None):
-        with suppress(Exception):  # pydantic refuses it, or the author's `__eq__` raises.
-            value = validate(text, strict=strict)
-            # A float parameter may have the default 3, and takes it as 3.0.
-            return type(value) in (type(default), float) and bool(value == default)
-    return False
-
-
-def _has_bool(text: str) -> bool:
-    # JSON in a text may spell them with escapes: "\u0074rue" is true for a `Json` parameter.
-    return "true" in text or "false" in text or "\\u00" in text
 
 
 def validator_failed(error: Exception) -> ArgumentError:

@@ -11,12 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from math import isfinite
 from typing import Any, TypeAlias
 
 from pydantic_core import SchemaValidator, core_schema, from_json, to_jsonable_python
 
 from functool.errors import ArgumentError
+from functool.schema.rewrite import is_finite
 
 Arguments: TypeAlias = str | Mapping[str, Any]
 MAX_DEPTH = 100
@@ -129,12 +129,8 @@ def refuse_infinite(value: Any) -> None:
     Raises:
         ArgumentError: There is such a number.
     """
-    if isinstance(value, float) and not isfinite(value):
+    if not is_finite(value):
         raise ArgumentError("a number is too large: every number must be finite")
-    items = [*value.values()] if isinstance(value, dict) else value
-    if isinstance(items, list):
-        for item in items:
-            refuse_infinite(item)
 
 
 def _plain(value: Any) -> Any:

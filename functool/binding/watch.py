@@ -25,7 +25,7 @@ from pydantic_core import from_json
 from functool.binding.engine import bounded_work
 from functool.binding.json_text import MAX_DEPTH, shown_name
 from functool.binding.problems import path_text
-from functool.binding.watched_shapes import LONGEST, Limits, Shape, Shapes, fits_text, fits_value
+from functool.binding.watched_shapes import Limits, Shape, Shapes, fits_text, fits_value
 from functool.errors import ArgumentError
 from functool.schema.shapes import values_of
 
@@ -45,10 +45,6 @@ _CHARACTERS = re.compile(
 )
 _HALF_CHARACTER = re.compile(r"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?")
 _BARE = re.compile(r"[^ \t\r\n,\]}]*")
-_BARE_PART = re.compile(
-    r"-?((0|[1-9]\d*)((\.\d*)?|(\.\d+)?[eE][+-]?\d*))?|t(r(ue?)?)?|f(a(l(se?)?)?)?|n(u(ll?)?)?",
-    re.ASCII,
-)
 
 _AT_ONCE = 50_000
 """How many values are read at one `feed`. The rest of the text waits for the next one."""
@@ -228,7 +224,7 @@ class _Reader:
     def _bare(self, word: str, limits: Limits) -> _Reading[None]:
         """Read the rest of a number, true, false or null."""
         word += self._take(_BARE)
-        while self._at == len(self._text) and (len(word) > LONGEST or _BARE_PART.fullmatch(word)):
+        while self._at == len(self._text):
             yield from self._more()
             word += self._take(_BARE)
         try:

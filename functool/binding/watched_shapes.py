@@ -4,26 +4,28 @@ A shape maps each kind of JSON that is allowed to its limits. The limits are a J
 which only a few keywords count; `{}` is no limit. The schemas inside them are parts of the tool's
 schema, whose shapes are computed when a value stands there.
 
-`JsonShapes` reads a JSON Schema that somebody else wrote. `CoreShapes` reads the core schema with
-which pydantic validates a function. Where they are not certain, the shape is open and allows
-everything: keywords that add conditions, types that accept several kinds of JSON, and anything that
-an author's validator may convert.
+For a function, `LaxJsonSchema` writes a JSON Schema of what pydantic's lax mode may accept. That
+mode converts values, such as texts to numbers. Where it is not certain, the schema is empty and the
+shape is open: for types that accept several kinds of JSON, and for anything that an author's
+validator may convert.
 """
 
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import reduce
 from typing import Any, TypeAlias
 
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
+
 from functool.binding.engine import matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
-from functool.schema.rewrite import choices_of, fields_of
+from functool.schema.plain import PlainJsonSchema
+from functool.schema.rewrite import fields_of
 from functool.schema.shapes import NAMES, TooMuchWork, values_of
-from functool.schema.signature import FunctionSchema
 
 Limits: TypeAlias = Mapping[str, Any]
 Shape: TypeAlias = Mapping[str, Limits]
@@ -32,13 +34,10 @@ _KIND = {"integer": "number"}
 OPEN: Shape = {kind: {} for kind in KINDS}
 
 LONGEST = 200
-"""Up to how many characters of an incomplete text or number are compared."""
-_NUMERIC: Limits = {"format": "a number"}
-"""The limits of a text that is read as a number. They are recognised by identity."""
+"""Up to how many characters of an incomplete text are compared."""
+_NUMERIC = "a number"
+"""The format of a text that is read as a number."""
 _NO_NUMBER = re.compile(r"[^0-9+\-_.eEinfatyINFATY\s]")
-# Options of a class that do not change which JSON fits.
-_HARMLESS = {"title", "extra_fields_behavior", "allow_inf_nan"}
-_HARMLESS |= {"validate_by_name", "validate_by_alias"}
 
 
 def fits_text(limits: Limits, text: str, complete: bool) -> bool:
@@ -48,7 +47,7 @@ def fits_text(limits: Limits, text: str, complete: bool) -> bool:
         return False
     if not complete and len(text) > LONGEST:
         return True
-    if limits is _NUMERIC and _NO_NUMBER.search(text):
+    if limits.get("format") == _NUMERIC and _NO_NUMBER.search(text):
         return False
     texts = choices if isinstance(choices, list) else [text]
     if not complete:
@@ -81,20 +80,27 @@ def either(one: Shape, other: Shape) -> Shape:
     return {**one, **other, **{kind: {} for kind in differing}}
 
 
-class Shapes(ABC):
+class Shapes:
     """The shapes of one tool, computed when they are first needed.
 
     `root` is the shape of the arguments, and `required` holds the names without a default. `known`
     holds the names of properties at every depth. The shapes of a `strict` tool allow both the plain
     form and the strict form at every place.
+
+    Args:
+        allowed: A JSON Schema of what the tool may accept.
+        schema: The plain schema of the tool.
+        strict: Whether the tool has a strict form.
     """
 
-    def __init__(self, root: Any, schema: Mapping[str, Any], strict: bool) -> None:
+    def __init__(self, allowed: Mapping[str, Any], schema: Mapping[str, Any], strict: bool) -> None:
+        # With an identifier inside, a reference may lead to another place than its text says.
+        self._target = UNSET if any("$id" in node for node in walk(allowed)) else allowed
         self._strict = strict
         self._cache: dict[int, tuple[Any, Shape]] = {}
         self.known: frozenset[str] = frozenset(property_names(schema))
         self.required: frozenset[str] = frozenset(schema.get("required") or ())
-        self.root: Shape = {"object": self.of(root).get("object", {})}
+        self.root: Shape = {"object": self.of(allowed).get("object", {})}
 
     def of(self, source: Any) -> Shape:
         """Return the cached shape of a part of the schema."""
@@ -122,12 +128,19 @@ class Shapes(ABC):
         absent = name not in self.required if is_argument else self._strict
         return {"null": {}, **shape} if absent else shape  # Null may be sent for a default.
 
-    @abstractmethod
     def _read(self, source: Any) -> Shape:
-        """Compute the shape of a part of the schema."""
-
-    def _union(self, members: Iterable[Any]) -> Shape:
-        return reduce(either, map(self.of, members))
+        if "$ref" in source:  # Other keywords beside it only add conditions.
+            return self.of(lookup(self._target, source["$ref"]))
+        named, values = source.get("type", KINDS), values_of(source)
+        kinds = {_KIND.get(name, name) for name in ([named] if isinstance(named, str) else named)}
+        members = source.get("anyOf") or source.get("oneOf")
+        if isinstance(members, list):
+            shape: Shape = reduce(either, map(self.of, members))
+        else:
+            shape = dict.fromkeys(KINDS, source)
+            if isinstance(values, list):
+                kinds &= {_KIND.get(name := NAMES.get(type(value), ""), name) for value in values}
+        return {kind: limits for kind, limits in shape.items() if kind in kinds}
 
     def _with_strict_form(self, shape: Shape) -> Shape:
         """Also allow the strict form: a list of pairs for an open object, an object for a tuple."""
@@ -141,115 +154,80 @@ class Shapes(ABC):
         return {**shape, "object": {}} if is_tuple else shape
 
 
-class JsonShapes(Shapes):
-    """Shapes of a JSON Schema that jsonschema validates. It never converts a value."""
-
-    def __init__(self, schema: Mapping[str, Any], strict: bool) -> None:
-        # With an identifier inside, a reference may lead to another place than its text says.
-        self._target = UNSET if any("$id" in node for node in walk(schema)) else schema
-        super().__init__(schema, schema, strict)
-
-    def _read(self, source: Any) -> Shape:
-        if "$ref" in source:  # Other keywords beside it only add conditions.
-            return self.of(lookup(self._target, source["$ref"]))
-        named, values = source.get("type", KINDS), values_of(source)
-        kinds = {_KIND.get(name, name) for name in ([named] if isinstance(named, str) else named)}
-        members = source.get("anyOf") or source.get("oneOf")
-        if isinstance(members, list):
-            shape: Shape = self._union(members)
-        else:
-            shape = dict.fromkeys(KINDS, source)
-            if isinstance(values, list):
-                kinds &= {_KIND.get(name := NAMES.get(type(value), ""), name) for value in values}
-        return {kind: limits for kind, limits in shape.items() if kind in kinds}
-
-
-_FIXED: dict[str, Shape] = {
-    "int": {"number": {"type": "integer"}, "string": _NUMERIC},
-    "float": {"number": {}, "string": _NUMERIC},
-    "bool": {"boolean": {}, "number": {}, "string": {}},
-    "none": {"null": {}},
-    "tuple": {"array": {}},
+_NUMBER_AS_TEXT = {"type": "string", "format": _NUMERIC}
+_DESCRIBED = {
+    *("int", "float", "bool", "none", "list", "tuple", "set", "frozenset", "dict", "union"),
+    *("nullable", "definitions", "definition-ref", "function-after", "custom-error"),
+    *("lax-or-strict", "json-or-python", "typed-dict-field", "model-field", "dataclass-field"),
+    *("model-fields", "dataclass-args"),
 }
-_INNER = {
-    **dict.fromkeys(("definitions", "function-after", "custom-error"), "schema"),
-    "lax-or-strict": "lax_schema",
-    "json-or-python": "json_schema",
-}
+"""The kinds of core schemas that are described by their parts, or below."""
+# Options of a class that do not change which JSON fits.
+_HARMLESS = {"title", "extra_fields_behavior", "allow_inf_nan"}
+_HARMLESS |= {"validate_by_name", "validate_by_alias"}
+_TEXT = {"type", "metadata", "min_length", "max_length", "pattern", "strict"}
 
 
-class CoreShapes(Shapes):
-    """Shapes of a core schema. pydantic's lax mode converts values, such as texts to numbers."""
+class LaxJsonSchema(PlainJsonSchema):
+    """Writes what pydantic's lax mode may accept, which is anything where that is not certain."""
 
-    def __init__(self, parts: FunctionSchema, strict: bool) -> None:
-        self._definitions = {part.get("ref"): part for part in parts.core.get("definitions", ())}
-        super().__init__(parts.core, parts.root, strict)
+    def generate_inner(self, schema: Any) -> dict[str, Any]:
+        """Describe a core schema, or another one that accepts at least the same."""
+        # An author may have described the type in another way than it is checked.
+        described = {**_described_as(schema), "metadata": {}}
+        ref = {"ref": schema["ref"]} if "ref" in schema else {}
+        return GenerateJsonSchema.generate_inner(self, {**described, **ref})
 
-    def _read(self, source: Any) -> Shape:
-        kind = source["type"]
-        if kind in _INNER:
-            return self.of(source[_INNER[kind]])
-        match kind:
-            case "str":
-                return _text(source)
-            case "literal":
-                return _choices(source["expected"])
-            case "enum" if source.get("missing") is None:
-                return _choices([member.value for member in source["members"]])
-            case "list" | "set" | "frozenset":
-                return {"array": {"items": source.get("items_schema", UNSET)}}
-            case "dict":
-                return {"object": {"additionalProperties": source.get("values_schema", UNSET)}}
-            case "union":
-                return self._union(choices_of(source))
-            case "tagged-union" if not callable(source["discriminator"]):
-                return {"object": {}}
-            case "nullable":
-                return {**self.of(source["schema"]), "null": {}}
-            case "typed-dict":
-                return _object(source, source.get("config", {}))
-            case "model" | "dataclass" if not source.get("custom_init"):
-                return self._class(source)
-            case "definition-ref":
-                return self.of(self._definitions.get(source["schema_ref"]))
-            case "default" if source.get("on_error", "raise") == "raise":
-                return self.of(source["schema"])
-        return _FIXED.get(kind, OPEN)
+    def int_schema(self, schema: Any) -> dict[str, Any]:
+        """Allow texts, too."""
+        return {"anyOf": [{"type": "integer"}, _NUMBER_AS_TEXT]}
 
-    def _class(self, source: Any) -> Shape:
-        """Return the shape of a model or a dataclass."""
-        inner, config = source["schema"], source.get("config", {})
-        if source.get("root_model"):
-            return OPEN if config.keys() - _HARMLESS else self.of(inner)
-        fields = inner["type"] in ("model-fields", "dataclass-args")
-        return _object(inner, config) if fields else OPEN
+    def float_schema(self, schema: Any) -> dict[str, Any]:
+        """Allow texts, too."""
+        return {"anyOf": [{"type": "number"}, _NUMBER_AS_TEXT]}
+
+    def bool_schema(self, schema: Any) -> dict[str, Any]:
+        """Allow numbers and texts, too."""
+        return {"type": ["boolean", "number", "string"]}
+
+    def tuple_schema(self, schema: Any) -> dict[str, Any]:
+        """Allow any items."""
+        return {"type": "array"}
 
 
-def _object(source: Any, config: Any) -> Shape:
-    """Return the shape of an object with fields: a model, a dataclass or a TypedDict."""
-    names = {}
-    if config.keys() - _HARMLESS:
-        return OPEN
-    for name, field in fields_of(source):
-        alias = field.get("validation_alias", name)
-        if not isinstance(alias, str):
-            return {"object": {}}
-        names.update({name: field["schema"], alias: field["schema"]})
-    extra = source.get("extra_behavior") or config.get("extra_fields_behavior")
-    others = False if extra == "forbid" else UNSET
-    return {"object": {"properties": names, "additionalProperties": others}}
+def _described_as(core: Any) -> Any:
+    """Return a core schema if it is certain what it accepts, and otherwise a wider one."""
+    match core["type"]:
+        case "str":
+            known = not core.keys() - _TEXT
+        case "literal":
+            known = _are_texts(core["expected"])
+        case "enum":
+            values = [member.value for member in core["members"]]
+            known = core.get("missing") is None and _are_texts(values)
+        case "default":
+            known = core.get("on_error", "raise") == "raise"
+        case "tagged-union" if not callable(core["discriminator"]):
+            return core_schema.dict_schema()
+        case "typed-dict" | "model" | "dataclass":
+            config = core.get("config", {})
+            known = not (core.get("custom_init") or config.keys() - _HARMLESS)
+            if known and _has_other_names(core, config):
+                return core_schema.dict_schema()
+        case kind:
+            known = kind in _DESCRIBED
+    return core if known else core_schema.any_schema()
 
 
-def _text(source: Any) -> Shape:
-    if source.keys() - {"type", "metadata", "min_length", "max_length", "pattern", "strict"}:
-        return OPEN
-    return {"string": {"maxLength": source.get("max_length"), "pattern": source.get("pattern")}}
+def _has_other_names(core: Any, config: Any) -> bool:
+    """Whether a class takes more names than its schema shows."""
+    inner = core.get("schema", core)
+    fields = fields_of(inner) if "fields" in inner else []
+    aliases = [field["validation_alias"] for _, field in fields if "validation_alias" in field]
+    by_name = bool(aliases) and config.get("validate_by_name")
+    return by_name or not all(isinstance(alias, str) for alias in aliases)
 
 
-def _choices(values: Iterable[Any]) -> Shape:
-    """Return the shape of choices, open unless all are texts or null. Others may be converted."""
-    texts = [value for value in values if value is not None]
-    if not all(type(value) is str for value in texts):
-        return OPEN
-    shape: Shape = {"string": {"enum": texts}}
-    return {**shape, "null": {}} if None in values else shape
+def _are_texts(choices: Iterable[Any]) -> bool:
+    """Whether all choices are texts or null. Others may be converted."""
+    return all(choice is None or type(choice) is str for choice in choices)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from functool.schema.json_schema import children, resolved
+from functool.schema.json_schema import children, resolved, walk
 from functool.schema.shapes import TYPES, is_type, part_at, types_of, values_of
 
 _DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
@@ -49,27 +49,15 @@ def _of_value(value: Any) -> set[str]:
 def kinds_of(root: Mapping[str, Any]) -> set[str]:
     """Return the types in a JSON Schema of arguments, at any depth below its root.
 
-    The set also holds `any` if a part allows anything, `$ref` if a part is a reference, `regex` if
-    it is a pattern, and `listed number` if an `enum` or `const` lists a number.
+    The set also holds `any` if a part allows values, items or names of which it says nothing.
     """
     kinds: set[str] = set()
-    todo = [*root.get("$defs", {}).values(), *(part for _, part in children(root))]
-    while todo:
-        schema = todo.pop()
-        if not isinstance(schema, (dict, Mapping)):
-            kinds |= {"any"} if schema is not False else set()
-            continue
-        named, choices = schema.get("type", ()), values_of(schema)
-        types = {named} if isinstance(named, str) else {*named}
-        types |= {"$ref"} if "$ref" in schema else set()
-        parts = [part for _, part in children(schema) if part is not False]
-        if not parts and choices is None and types <= {"array", "object"}:
+    for schema in (part for part in walk(root) if part is not root):
+        types, inner = {*types_of(schema)}, [part for _, part in children(schema)]
+        is_told = inner or "$ref" in schema or values_of(schema) is not None
+        if True in inner or not (is_told or types - {"array", "object"}):
             types.add("any")
-        if choices and any(type(choice) in (int, float) for choice in choices):
-            types.add("listed number")
-        types |= {"regex"} if schema.get("format") == "regex" else set()
         kinds |= types
-        todo += parts
     return kinds
 
 

@@ -10,10 +10,11 @@ from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import SchemaError, SchemaValidator
 
 from functool.errors import DefinitionError
-from functool.schema.hashes import timed
+from functool.schema.hashes import compared
 from functool.schema.hints import Unresolved, unreadable
-from functool.schema.linear import linear
-from functool.schema.rewrite import failing_fast, rewritten, without_bools
+from functool.schema.readings import bounded, counted, counted_pattern
+from functool.schema.rewrite import MANY, inside, rewritten, without_bools
+from functool.schema.tags import with_tags
 
 T = TypeVar("T")
 
@@ -57,14 +58,27 @@ def core_of(annotation: Any, name: str) -> Any:
         raise unreadable(annotation, name, error) from error
 
 
-def compiled(core: Any, *, brief: bool = False, bools: bool = True) -> Callable[..., Any]:
-    """Compile a rewritten core schema to a function that validates JSON in linear time.
+def compiled(core: Any, *, brief: bool) -> Callable[..., Any]:
+    """Compile a rewritten core schema to a function that validates JSON with limited work.
 
-    See `linear`. With `brief`, lists and dicts stop at the first wrong item. Without `bools`, true
-    and false are no numbers; see `without_bools`.
+    Beside what limits the work, true and false are no numbers; see `without_bools`. With `brief`,
+    lists and dicts stop at the first wrong item, and recursive unions do not describe members.
     """
-    made = linear(failing_fast(core) if brief else core, brief)
-    return timed(made if bools else without_bools(made), _compiled)
+    definitions = {part["ref"]: part for part in core.get("definitions", ())}
+    limited: list[str] = []
+
+    def changed(part: Any) -> Any:
+        made = inside(part, changed)
+        if brief and part["type"] in MANY:
+            made = {**made, "fail_fast": True}
+        made = with_tags(part, made, definitions)
+        bounds = counted(part, compared(counted_pattern(made)), definitions, brief)
+        if bounds is not made:
+            limited.append(part["type"])
+        return without_bools(bounds)
+
+    validate = _compiled(changed(core))
+    return bounded(validate, brief) if limited else validate
 
 
 def _compiled(core: Any) -> Callable[..., Any]:

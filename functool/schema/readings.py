@@ -1,18 +1,20 @@
-"""Bound how often pydantic reads JSON in recursive unions, and what it compiles for `re.Pattern`.
+"""Bound how often pydantic reads JSON in recursive unions, and how long other slow steps take.
 
 pydantic tries each member of a union that it cannot tell apart. In a recursive type, each level of
 the arguments multiplies this work, so a short text could take hours. Python needs milliseconds to
-compile a few characters of some patterns.
+compile a few characters of some patterns, and compares the items of a set that have the same hash.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from re import Pattern
 from time import thread_time
 from types import SimpleNamespace
 from typing import Any
 
+from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
 from functool.schema.rewrite import choices_of, followed, holds_others
@@ -28,29 +30,45 @@ MAX_PATTERN = 1_000
 """How many characters all patterns for `re` have in one validation: at most a second of work."""
 
 _NEVER = object()
-SECONDS, SECONDS_A_CHARACTER = 0.5, 2e-6
-"""How long one validation of recursive unions may take. A count alone does not bound long texts."""
+_FEW, _MANY = 3_000, 30_000
+"""How often recursive unions are read with all their problems, and without them."""
+
+SECONDS, SECONDS_A_CHARACTER = 0.5, 1e-6
+"""How long one validation may take. A count of readings alone does not bound long texts.
+
+A fifth of it may go into comparing items that have the same hash.
+"""
+
+_PATTERNS: Any = (Pattern, Pattern[str])
+_COMPILING = [dict(TypeAdapter(kind).core_schema).get("function") for kind in _PATTERNS]
+"""The functions with which pydantic compiles a text for `re`."""
 
 _left: ContextVar[SimpleNamespace | None] = ContextVar("left", default=None)
-"""What one validation has left: readings, the time until which it may run, pattern characters."""
+"""What one validation has left; see `_budget`."""
 
 
 class ReadTooOften(Exception):
     """The members of recursive unions would read the arguments too often."""
 
 
-def counted(union: Any, definitions: Mapping[str, Any], brief: bool) -> Any:
-    """Return a union that counts how often it is read, if it may be recursive.
+def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) -> Any:
+    """Return a core schema that counts its readings, if it is a union that may be recursive.
 
-    With `brief`, such a union that fits no member is one problem, not one of each member.
+    Args:
+        union: The schema as it was. Its members tell whether it may be recursive.
+        made: The same schema, with other schemas inside.
+        definitions: The definitions of the references in `union`.
+        brief: Whether a value that fits no member is one problem, not one of each member.
     """
+    if not definitions or union["type"] != "union":
+        return made
     found = [followed(choice, definitions) for choice in choices_of(union)]
     kinds = sorted(choice["type"] for choice in found if holds_others(choice))
     # With one such member, or with a dict and a list, no value is read by two members.
-    if not definitions or len(kinds) < 2 or kinds == ["dict", "list"]:
-        return union
+    if len(kinds) < 2 or kinds == ["dict", "list"]:
+        return made
     brevity = {"custom_error_type": NO_MEMBER, "custom_error_message": READ} if brief else {}
-    return {**union, "choices": [_counter(), *union["choices"]], **brevity}
+    return {**made, "choices": [_counter(), *made["choices"]], **brevity}
 
 
 def _counter() -> Any:
@@ -67,32 +85,56 @@ def _counter() -> Any:
 
 
 def _count() -> None:
-    if (left := _left.get()) is not None:
-        left.readings -= 1
-        if left.readings < 0 or (left.readings % 16 == 0 and thread_time() > left.until):
-            raise ReadTooOften
+    now = left()
+    now.readings -= 1
+    if now.readings < 0 or (now.readings % 16 == 0 and thread_time() > now.until):
+        raise ReadTooOften
 
 
-def count_pattern(sent: Any) -> Any:
-    """Count the characters of what becomes an `re.Pattern`, and return it."""
-    left = _left.get() or SimpleNamespace(characters=MAX_PATTERN)
-    left.characters -= len(str(sent))
-    if left.characters < 0:
+def counted_pattern(made: Any) -> Any:
+    """Return a core schema that counts the characters of what it compiles for `re`."""
+    if made.get("function") not in _COMPILING:
+        return made
+    return core_schema.no_info_before_validator_function(_count_characters, made)
+
+
+def _count_characters(sent: Any) -> Any:
+    now = left()
+    now.characters -= len(str(sent))
+    if now.characters < 0:
         raise PydanticCustomError(LONG_PATTERN, LONG_PATTERN)
     return sent
 
 
-def bounded(validate: Callable[..., Any], most: Callable[[str], int]) -> Callable[..., Any]:
-    """Return a validation that raises `ReadTooOften` beyond its time, or the number from `most`.
+def left() -> SimpleNamespace:
+    """Return what the current validation has left.
 
-    It refuses long patterns, too.
+    A body reads an iterator after the validation has ended. Then each step has a budget of its own.
     """
+    return _left.get() or _budget("", brief=False)
 
-    def validated(text: str, strict: bool | None = None) -> Any:
-        until = thread_time() + SECONDS + SECONDS_A_CHARACTER * len(text)
-        token = _left.set(SimpleNamespace(readings=most(text), until=until, characters=MAX_PATTERN))
+
+def _budget(text: str, brief: bool) -> SimpleNamespace:
+    """Return what the validation of a text may take.
+
+    These are readings of recursive unions, the time until which it may run, the seconds to compare
+    items in, and the characters of patterns.
+    """
+    seconds = SECONDS + SECONDS_A_CHARACTER * len(text)
+    readings = _MANY + len(text) // 2 if brief else _FEW
+    until, comparing = thread_time() + seconds, seconds / 5
+    return SimpleNamespace(
+        readings=readings, until=until, comparing=comparing, characters=MAX_PATTERN
+    )
+
+
+def bounded(validate: Callable[..., Any], brief: bool) -> Callable[..., Any]:
+    """Return a validation with limited work. It raises `ReadTooOften` for recursive unions."""
+
+    def validated(text: str, **options: Any) -> Any:
+        token = _left.set(_budget(text, brief))
         try:
-            return validate(text, strict=strict)
+            return validate(text, **options)
         finally:
             _left.reset(token)
 

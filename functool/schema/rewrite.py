@@ -24,7 +24,7 @@ _INNER = {
 }
 _CLASSES = ("model", "dataclass", "typed-dict")
 MAPPINGS = ("dict", "ordered-dict", "frozendict", "counter")
-_MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
+MANY = ("list", "tuple", "set", "frozenset", "deque", *MAPPINGS)
 _NUMBERS = {"int": "an integer", "complex": "a complex number", "timedelta": "a valid duration"}
 _NUMBERS |= dict.fromkeys(("float", "decimal", "fraction"), "a number")
 _TUPLES = ("named-tuple", "arguments")  # The latter until pydantic 2.13.
@@ -76,17 +76,16 @@ def rewritten(core: Any) -> Any:
     return made
 
 
-def without_bools(core: Any) -> Any:
-    """Return a copy of a core schema that refuses true and false as its numbers, at every depth.
+def without_bools(made: Any) -> Any:
+    """Return a core schema that refuses true and false as its numbers.
 
     pydantic accepts them in lax mode, and for a listed number in strict mode too. The check is a
     tagged union with one member, because that changes neither the value nor the member that a union
     around it chooses.
     """
-    made: Any = {**inside(core, without_bools)}
-    kind = core.get("type")
-    listed = {*map(type, _listed(core))}
-    home = core["function"]["function"].__module__ if kind == "function-plain" else ""
+    kind = made["type"]
+    listed = {*map(type, _listed(made))}
+    home = made["function"]["function"].__module__ if kind == "function-plain" else ""
     if kind in _NUMBERS:
         wanted = _NUMBERS[kind]
     elif bool not in listed and not listed.isdisjoint((int, float)):
@@ -95,9 +94,14 @@ def without_bools(core: Any) -> Any:
         wanted = "a string"
     else:
         return made
-    ref = {"ref": made.pop("ref")} if "ref" in made else {}
+    ref = {"ref": made["ref"]} if "ref" in made else {}
+    made = {key: part for key, part in made.items() if key != "ref"}
     error: Any = {"custom_error_type": BOOL, "custom_error_message": f"{wanted}, not a boolean"}
-    return {**core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error), **ref}
+    checked: Any = core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error)
+    if kind in _NUMBERS:  # Strict mode refuses them, and the check would take time.
+        strict = {**made, "strict": True}
+        checked = core_schema.lax_or_strict_schema(checked, strict, strict=made.get("strict"))
+    return {**checked, **ref}
 
 
 def _tag_of(sent: Any) -> str | None:
@@ -106,14 +110,20 @@ def _tag_of(sent: Any) -> str | None:
 
 def _finite(value: Any) -> Any:
     """Return a complex number or a JSON text, after a check that no number in it is infinite."""
-    todo = [value]
+    numbers = value
     with suppress(ValueError, TypeError):  # The validation itself refuses what is no JSON.
-        todo = [value if isinstance(value, complex) else from_json(value)]
-    while todo:
-        if isinstance(part := todo.pop(), (float, complex)) and not isfinite(part):
-            raise PydanticKnownError("finite_number")
-        todo += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        numbers = value if isinstance(value, complex) else from_json(value)
+    if not is_finite(numbers):
+        raise PydanticKnownError("finite_number")
     return value
+
+
+def is_finite(value: Any) -> bool:
+    """Whether no number in a JSON value is NaN or infinite, at any depth."""
+    if isinstance(value, (float, complex)):
+        return isfinite(value)
+    items = value.values() if isinstance(value, dict) else value
+    return not isinstance(value, (dict, list)) or all(map(is_finite, items))
 
 
 def tuple_fields(core: Any) -> dict[int, list[str]]:
@@ -128,12 +138,6 @@ def tuple_fields(core: Any) -> dict[int, list[str]]:
 
     visit(core)
     return found
-
-
-def failing_fast(core: Any) -> Any:
-    """Return a copy of a core schema whose lists and dicts stop at the first wrong item."""
-    made = inside(core, failing_fast)
-    return {**made, "fail_fast": True} if core.get("type") in _MANY else made
 
 
 def inside(core: Any, change: Callable[[Any], Any]) -> Any:

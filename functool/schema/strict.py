@@ -106,8 +106,6 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
     step = form.decode
 
     def decode(value: Any) -> Any:
-        if type(value) is not dict and isinstance(value, Mapping):
-            value = dict(value)
         try:
             return step(value, shapes.CountingMemo(DECODE_STEPS)) if step else value
         except shapes.TooMuchWork as error:
