@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from inspect import cleandoc
+from math import inf
 from typing import Any, get_args
 
 from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaWarningKind
@@ -46,8 +47,7 @@ class PlainJsonSchema(GenerateJsonSchema):
         if schema["type"] in _FIELDS and not schema.get("metadata"):
             schema = schema["schema"]
         if schema["type"] in _SCALARS and schema.keys() <= {"type", "allow_inf_nan"}:
-            made: dict[str, Any] = getattr(self, f"{schema['type']}_schema")(schema)
-            return made
+            return dict(getattr(self, f"{schema['type']}_schema")(schema))
         with suppress(PydanticOmit):
             return super().generate_inner(schema)
         if is_set:
@@ -100,6 +100,10 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     ordered_dict_schema = dict_schema
     counter_schema = dict_schema
+
+    def float_schema(self, schema: Any) -> dict[str, Any]:
+        """Leave out infinite bounds. They say nothing, and JSON cannot express them."""
+        return {w: p for w, p in super().float_schema(schema).items() if p not in (inf, -inf)}
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
         """Describe a decimal that is sent as a text by the pattern that pydantic accepts."""
