@@ -676,22 +676,6 @@ def test_a_default_that_json_cannot_say_is_left_out(default):
     assert repr(call(FunctionTool(take), {"x": {}}).value.thing) == repr(default)
 
 
-def test_an_infinite_bound_is_left_out():
-    """It says that a number is finite, as every number is, and JSON cannot express it."""
-    Price = Annotated[float, Field(gt=0, lt=math.inf)]
-
-    class Order(BaseModel):
-        price: Price = 1
-
-    def take(x: Price, y: Order) -> Order:
-        return y
-
-    schema, price = FunctionTool(take).schema, {**NUM, "exclusiveMinimum": 0}
-    assert schema.plain["properties"]["x"] == price
-    assert schema.plain["$defs"]["Order"]["properties"]["price"] == {**price, "default": 1}
-    assert schema.output["properties"]["price"] == {**price, "default": 1}
-
-
 class Level(IntEnum):
     LOW = 1
     HIGH = 2

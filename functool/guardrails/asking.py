@@ -139,7 +139,9 @@ def arguments_of(call: ToolCall, context: Context[Any], names: Collection[str]) 
     return {name: value for name, value in given.items() if name in looked}
 
 
-def leaves(values: Any, named: Collection[str] = (), labelled: Any = ()) -> Iterator[Any]:
+def leaves(
+    values: Any, named: Collection[str] = (), labelled: Mapping[Any, Any] = {}
+) -> Iterator[Any]:
     """Yield the places and the values of all that JSON values hold, except nulls and containers.
 
     The keys of objects are values as well, except those that a schema has `named`. A place is the

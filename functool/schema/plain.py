@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from inspect import cleandoc
-from math import inf
 from typing import Any, get_args
 
 from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaWarningKind
@@ -47,7 +46,8 @@ class PlainJsonSchema(GenerateJsonSchema):
         if schema["type"] in _FIELDS and not schema.get("metadata"):
             schema = schema["schema"]
         if schema["type"] in _SCALARS and schema.keys() <= {"type", "allow_inf_nan"}:
-            return dict(getattr(self, f"{schema['type']}_schema")(schema))
+            made: dict[str, Any] = getattr(self, f"{schema['type']}_schema")(schema)
+            return made
         with suppress(PydanticOmit):
             return super().generate_inner(schema)
         if is_set:
@@ -100,10 +100,6 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     ordered_dict_schema = dict_schema
     counter_schema = dict_schema
-
-    def float_schema(self, schema: Any) -> dict[str, Any]:
-        """Leave out infinite bounds. They say nothing, and JSON cannot express them."""
-        return {w: p for w, p in super().float_schema(schema).items() if p not in (inf, -inf)}
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
         """Describe a decimal that is sent as a text by the pattern that pydantic accepts."""
