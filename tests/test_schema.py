@@ -658,15 +658,23 @@ def test_a_default_of_a_parameter_that_json_cannot_say_is_left_out(default):
     assert schema_of(take)["properties"] == {"x": {}}
 
 
-def test_a_default_that_json_cannot_say_is_left_out():
-    """A model's default that is no JSON is not published, and nothing is warned about."""
+@pytest.mark.parametrize(
+    "default", [object(), math.inf, {"most": [math.nan]}], ids=["object", "infinity", "inner"]
+)
+def test_a_default_that_json_cannot_say_is_left_out(default):
+    """A model's default that is no JSON, such as infinity, is not published, and nothing is warned about."""
 
     class Holder(BaseModel):
-        thing: Any = object()
+        thing: Any = default
+        most: float = 0.5
 
-    def take(x: Holder): ...
+    def take(x: Holder) -> Holder:
+        return x
 
-    assert schema_of(take)["$defs"]["Holder"]["properties"] == {"thing": {}}
+    schema, fields = FunctionTool(take).schema, {"thing": {}, "most": {**NUM, "default": 0.5}}
+    assert schema.plain["$defs"]["Holder"]["properties"] == fields
+    assert schema.output["properties"] == fields
+    assert repr(call(FunctionTool(take), {"x": {}}).value.thing) == repr(default)
 
 
 class Level(IntEnum):

@@ -16,7 +16,7 @@ from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
 from functool.guardrails.approval import require_approval
-from functool.guardrails.asking import InputGuardrail, arguments_of, leaves
+from functool.guardrails.asking import InputGuardrail, arguments_of, callables, leaves
 from functool.guardrails.labels import SHOWS_OTHERS, by_place
 from functool.pointers import argument_at, escaped
 from functool.schema.json_schema import property_names
@@ -49,9 +49,11 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         wrote: `wrote(context)`, sync or async, returns what the user wrote: one text or several.
 
     Raises:
-        DefinitionError: An argument is not a name, or `wrote` is not callable.
+        DefinitionError: An argument is not a name, or `wrote` cannot be called with a context.
     """
-    _check(arguments, wrote)
+    if not all(isinstance(name, str) and name for name in arguments):
+        raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
+    callables([] if wrote is None else [wrote], "wrote", ("context",))
     if wrote is not None:
         wanted_results.add(_RETURNED)
     approval: Any = require_approval()
@@ -89,13 +91,6 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 
         trusted_only.asks_approval = asks  # type: ignore[attr-defined]
     return trusted_only
-
-
-def _check(arguments: tuple[str, ...], wrote: Any) -> None:
-    if not all(isinstance(name, str) and name for name in arguments):
-        raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
-    if wrote is not None and not callable(wrote):
-        raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
 
 
 def _refusal(suspect: Mapping[str, list[str]]) -> GuardrailError:

@@ -7,7 +7,7 @@ from inspect import cleandoc
 from typing import Any, get_args
 
 from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaWarningKind
-from pydantic_core import PydanticOmit, core_schema
+from pydantic_core import PydanticOmit, PydanticSerializationError, core_schema, from_json, to_json
 
 from functool.errors import DefinitionError
 from functool.schema.docstrings import parse
@@ -53,6 +53,18 @@ class PlainJsonSchema(GenerateJsonSchema):
         if is_set:
             raise DefinitionError("SkipJsonSchema hides a name that a model could still set")
         raise PydanticOmit
+
+    def encode_default(self, dft: Any) -> Any:
+        """Leave out a default that JSON cannot express, such as infinity, as pydantic does others.
+
+        Raises:
+            PydanticSerializationError: This is such a default.
+        """
+        with suppress(ValueError):
+            # Both, because pydantic may encode infinity inside of a list as null.
+            both = to_json([super().encode_default(dft), dft], fallback=str)
+            return from_json(both, allow_inf_nan=False)[0]
+        raise PydanticSerializationError("JSON cannot express it")
 
     def field_is_present(self, field: Any) -> bool:
         """Leave out fields that no caller can set."""

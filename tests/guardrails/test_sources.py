@@ -375,8 +375,10 @@ def test_bad_definitions_and_names():
             DefinitionError, match="^trusted_only takes names of arguments: trusted"
         ):
             trusted_only(wrong)
-    with pytest.raises(DefinitionError, match="^wrote must be a callable, not str$"):
+    with pytest.raises(DefinitionError, match="^wrote takes callables, not str$"):
         trusted_only("to", wrote="text")
+    with pytest.raises(DefinitionError, match="^wrote: .* it has to take the context$"):
+        trusted_only("to", wrote=lambda: "text")
     tool, paid = pay_tool(trusted_only("too"))
 
     assert run(tool, {"to": "a", "amount": 1}).is_error
