@@ -52,7 +52,7 @@ def shown_url(data: bytes) -> str | None:
     """
     try:
         with Image.open(BytesIO(data), formats=list(FORMATS)) as image:
-            if max(image.size) > MOST_SIDE:  # A small file may hold gigabytes of pixels.
+            if max(image.size) > MOST_SIDE:  # A small file may hold 700 MB of pixels.
                 return None
             image.load()  # Opening reads only the head, so read the rest of the file as well.
             kind = FORMATS[str(image.format)]
