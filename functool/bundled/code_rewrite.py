@@ -226,12 +226,13 @@ class _Tests(ast.NodeTransformer):
         node.args = node.args[:1] if kinds else node.args
         self.generic_visit(node)
         node.args += kinds
-        if [keyword.arg for keyword in node.keywords] == ["return_exceptions"]:
+        named = [keyword.arg for keyword in node.keywords]
+        if _called(node) == "gather" and named == ["return_exceptions"]:
             # The `gather` of the interpreter has no such parameter.
             [keyword], calls = node.keywords, ast.List(node.args, ast.Load())
             each = ast.Call(ast.Name(_EACH, ast.Load()), [calls, keyword.value], [])
             node.args, node.keywords = [ast.Starred(each, ast.Load())], []
-        if node.args and isinstance(node.args[0], ast.GeneratorExp) and _is_next(node):
+        if _called(node) == "next" and node.args and isinstance(node.args[0], ast.GeneratorExp):
             # In the interpreter a generator expression gives a list, which is no iterator.
             node.args[0] = ast.Call(ast.Name("iter", ast.Load()), [node.args[0]], [])
         return node
@@ -294,9 +295,9 @@ def _asks_for_type(node: ast.Call) -> bool:
     return known and len(node.args) == 2
 
 
-def _is_next(node: ast.Call) -> bool:
-    """Whether a call is `next(...)`."""
-    return isinstance(node.func, ast.Name) and node.func.id == "next"
+def _called(node: ast.Call) -> str:
+    """Return the name of what a call calls, of `asyncio.gather` the last part."""
+    return str(getattr(node.func, "attr", getattr(node.func, "id", "")))
 
 
 def _refuse_unawaited(tree: ast.AST, tools: Collection[str]) -> None:

@@ -378,6 +378,16 @@ def test_a_gather_may_return_exceptions(bank, awaiting):
     assert sorted(bank.paid) == [("a", 2)] * 2 + [("bb", 2)] * 2
 
 
+def test_an_argument_of_a_tool_may_have_the_name_of_one_of_gather():
+    """Only `gather` is called in another way: a tool gets the argument as it is."""
+
+    @FunctionTool
+    def collect(return_exceptions: bool) -> bool:
+        return return_exceptions
+
+    assert value_of(code_mode([collect]), "await collect(return_exceptions=True)") is True
+
+
 def test_a_failure_says_what_took_effect(paying):
     """After a failure the model can go on without repeating what was done."""
     code = "await pay(to='a', amount=1)\nprint('so far')\nawait pay(to='b', amount=-1)"
