@@ -30,7 +30,7 @@ is a plain value of another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -68,7 +68,7 @@ class Codec(NamedTuple):
     schema: dict[str, Any]
     decode: Callable[[Any], Any]
     reasons: tuple[str, ...]
-    flat_nulls: Collection[str] | None
+    flat_nulls: tuple[str, ...] | None
 
 
 def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Codec:
@@ -125,7 +125,7 @@ class _Reader:
         self.root, self.rest, self.decoded = root, rest, decoded
         self.broken: list[str] = []
         self.encoded: list[str] = []
-        self.flat_nulls: Collection[str] | None = ()
+        self.flat_nulls: tuple[str, ...] | None = ()
         self.names = Names(root)
         self.seen: set[str] = set()
         self.forms: dict[str, Form] = {}
@@ -268,7 +268,8 @@ class _Reader:
         fields |= {name: True for name in required if name not in fields}
         forms = {n: self.build(field, f"{path}/properties/{n}") for n, field in fields.items()}
         optional = [name for name in fields if name not in required]
-        absent = {n for n in optional if not shapes.fits(fields[n], None, self.root, {})}
+        bare = (n for n in optional if not shapes.fits(fields[n], None, self.root, {}))
+        absent = dict.fromkeys(bare)  # There may be thousands, and each is looked up.
         inner = {name: form.decode for name, form in forms.items()}
         deep = any(inner.values())
         strict = {name: form.strict for name, form in forms.items()}
@@ -282,7 +283,7 @@ class _Reader:
             reason = "several kinds of further names; name them all"
             return self.fail(path, f"keyword-patternProperties: {reason}")
         if path == "#":
-            self.flat_nulls = None if deep or others is not False else absent
+            self.flat_nulls = None if deep or others is not False else tuple(absent)
         if others is False:
             step = partial(steps.decode_object, inner, absent, None, None)
             return Form(subset.closed(strict), step if absent or deep else None)
