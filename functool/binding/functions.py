@@ -94,8 +94,8 @@ class FunctionBinder:
         self._fast_length = most if limit is None else min(limit // 4, most)
         kinds = kinds_of(self._root)
         has_definitions = parts.core["type"] == "definitions"
-        # Only such arguments can be nested without end, or hold numbers that overflow.
-        self._is_open = has_definitions or not kinds.isdisjoint(("any", "number"))
+        self._may_nest = has_definitions or "any" in kinds
+        self._may_overflow = self._may_nest or "number" in kinds
         # Arguments are flat if no value holds an object. Then each has one colon, and counting
         # colons finds unknown arguments faster than pydantic's "forbid".
         self._flat = not (parts.rest or has_definitions) and kinds.isdisjoint(("any", "object"))
@@ -127,10 +127,10 @@ class FunctionBinder:
                 self._refuse_repeats(text)
                 if self._flat and len(from_json(text)) != len(values):
                     values = self._check_again(text)
-            if self._is_open:
+            if self._may_nest:
                 refuse_depth(text)
-                if not_finite(text):
-                    refuse_infinite(decoded(text))
+            if self._may_overflow and not_finite(text):
+                refuse_infinite(decoded(text))
         if self._droppable and "null" in text:
             nulls = [wire for wire in self._droppable if values.get(wire, 0) is None]
             if nulls:

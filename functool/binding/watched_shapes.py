@@ -174,9 +174,10 @@ class LaxJsonSchema(PlainJsonSchema):
     def generate_inner(self, schema: Any) -> dict[str, Any]:
         """Describe a core schema, or another one that accepts at least the same."""
         # An author may have described the type in another way than it is checked.
-        described = {**_described_as(schema), "metadata": {}}
-        ref = {"ref": schema["ref"]} if "ref" in schema else {}
-        return GenerateJsonSchema.generate_inner(self, {**described, **ref})
+        described: Any = {**_described_as(schema), "metadata": {}}
+        if "ref" in schema:
+            described["ref"] = schema["ref"]
+        return GenerateJsonSchema.generate_inner(self, described)
 
     def int_schema(self, schema: Any) -> dict[str, Any]:
         """Allow texts, too."""

@@ -99,7 +99,7 @@ def without_bools(made: Any) -> Any:
     error: Any = {"custom_error_type": BOOL, "custom_error_message": f"{wanted}, not a boolean"}
     checked: Any = core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error)
     if kind in _NUMBERS:  # Strict mode refuses them, and the check would take time.
-        strict = {**made, "strict": True}
+        strict: Any = {**made, "strict": True}
         checked = core_schema.lax_or_strict_schema(checked, strict, strict=made.get("strict"))
     return {**checked, **ref}
 
