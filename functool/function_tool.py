@@ -135,7 +135,7 @@ class FunctionTool(Tool, Generic[P, R]):
             try:
                 self._resolve()
             except Unresolved:
-                self._binder = LateBinder(self._resolve_late)
+                self.binding = LateBinder(self._resolve_late)
         except DefinitionError as error:
             raise located(error, inner) from error.__cause__
 
@@ -156,7 +156,7 @@ class FunctionTool(Tool, Generic[P, R]):
         codec = None
         if definition.strict is not False:
             self._published, codec = self._publish(parts)
-        self._binder = FunctionBinder(parts, codec, self.max_argument_bytes)
+        self.binding = FunctionBinder(parts, codec, self.max_argument_bytes)
         own = has_own_signature(self.func)
         self._makers = [(p.name, m) for p in parts.parameters if (m := _maker(p, own)) is not None]
         # The fast path: such an async function is called directly with the bound values.
@@ -165,12 +165,12 @@ class FunctionTool(Tool, Generic[P, R]):
             self._direct_body = self.func
         # Last: another thread that finds the parts uses everything above.
         self._parts, self._definition = parts, definition._replace(frame=None)
-        return self._binder
+        return self.binding
 
     def _resolve_late(self) -> Binder:
         """Compile a signature that could not be resolved at the decorator."""
         if self._parts is not None:
-            return self._binder
+            return self.binding
         try:
             return self._resolve()
         except Unresolved as error:
@@ -248,7 +248,7 @@ class FunctionTool(Tool, Generic[P, R]):
         bound._definition = self._definition._replace(method=False, bound_to=target)
         bound._direct_body = func if self._direct_body else None
         if self._parts is None:
-            bound._binder = LateBinder(bound._resolve_late)
+            bound.binding = LateBinder(bound._resolve_late)
         return bound
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -266,8 +266,8 @@ class FunctionTool(Tool, Generic[P, R]):
         `invoke` does not need this method. It serves a subclass that calls `super().run(...)`.
         """
         sent: Any = self.sent_form(call.arguments)
-        trip = Trip(self, self._binder, with_arguments(call, sent), call.id, context, [])
-        trip.values = self._binder.values(sent)
+        trip = Trip(self, self.binding, with_arguments(call, sent), call.id, context, [])
+        trip.values = self.binding.values(sent)
         try:
             return await self._result_of(await self._call_function(trip), trip)
         finally:

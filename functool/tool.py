@@ -101,7 +101,7 @@ class Tool(ABC):
             self._set_options(name, description, options)
             plain = checked_parameters(parameters)
             self._schema, codec = publish(name, description, plain, strict, output)
-            self._binder: Binder = SchemaBinder(self._schema.plain, codec, self.max_argument_bytes)
+            self.binding: Binder = SchemaBinder(self._schema.plain, codec, self.max_argument_bytes)
         except DefinitionError as error:
             raise at_caller(error, name) from error.__cause__
         except (AttributeError, LookupError, RecursionError, TypeError) as error:
@@ -125,7 +125,7 @@ class Tool(ABC):
         self.output_guardrails: list[OutputGuardrail] = callables(
             options.get("output_guardrails", ()), "output_guardrails", ("result", "context")
         )
-        check_order(self._all_output_guardrails())
+        check_order(self.all_output_guardrails())
         self._error_funcs: list[ErrorFunc] = callables(
             [] if on_error is None else [on_error], "on_error_func", ("error", "context")
         )
@@ -189,10 +189,10 @@ class Tool(ABC):
     def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
         """Append guardrails. They check results before the caller gets them."""
         new = callables(guardrails, "output_guardrails", ("result", "context"))
-        check_order([*self._all_output_guardrails(), *new])
+        check_order([*self.all_output_guardrails(), *new])
         self.output_guardrails.extend(new)
 
-    def _all_output_guardrails(self) -> list[OutputGuardrail]:
+    def all_output_guardrails(self) -> list[OutputGuardrail]:
         """Return every output guardrail that a result passes; an inner tool's come first."""
         return self.output_guardrails
 
@@ -228,7 +228,7 @@ class Tool(ABC):
         Raises:
             ArgumentError: The arguments do not fit the schema.
         """
-        binder = self._binder
+        binder = self.binding
         values = binder.values(arguments)
         return Bound(values, binder.canonical(arguments, values))
 
@@ -238,7 +238,7 @@ class Tool(ABC):
         Its `feed(text)` takes the next piece of the text. It returns an `ArgumentError` as soon as
         no further text can make the arguments valid. It never refuses valid arguments.
         """
-        return Watch(self._binder.shapes, self._binder.values, self.max_argument_bytes)
+        return Watch(self.binding.shapes, self.binding.values, self.max_argument_bytes)
 
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Rename canonical arguments to the names that a model sends, such as aliases.
@@ -246,7 +246,7 @@ class Tool(ABC):
         A layer that runs the call in another process sends this form. The tool there expects what
         a model would send.
         """
-        return self._binder.sent_form(arguments)
+        return self.binding.sent_form(arguments)
 
     async def on_invoke(self, call: ToolCall, context: Context[Any]) -> ToolCall | None:
         """Inspect a validated call before the guardrails; return another call to replace it."""
@@ -291,7 +291,7 @@ class Tool(ABC):
         if context is not None and not isinstance(context, Context):
             raise wrong_context(context)
         try:
-            trip = Trip(self, self._binder, call, call.id, context, [])
+            trip = Trip(self, self.binding, call, call.id, context, [])
         except AttributeError:
             if isinstance(call, ToolCall):
                 raise TypeError(f"{type(self).__name__} must call super().__init__(...)") from None

@@ -74,7 +74,7 @@ class WrapperTool(Tool):
 
     def bind(self, arguments: Arguments) -> Bound:
         """Decode and validate arguments as the inner tool does."""
-        self._binder.values(arguments)
+        self.binding.values(arguments)
         return self.tool.bind(arguments)
 
     def around(self, func: Around) -> Self:
@@ -92,8 +92,9 @@ class WrapperTool(Tool):
         """
         return self.tool.watch() if type(self).run is WrapperTool.run else super().watch()
 
-    def _all_output_guardrails(self) -> list[OutputGuardrail]:
-        return [*self.tool._all_output_guardrails(), *self.output_guardrails]
+    def all_output_guardrails(self) -> list[OutputGuardrail]:
+        """Return the output guardrails of the inner tool, and after them those of the wrapper."""
+        return [*self.tool.all_output_guardrails(), *self.output_guardrails]
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Run the inner tool."""
@@ -111,7 +112,8 @@ class WrapperTool(Tool):
         return self._checked(await self.run(trip.sent, handed), "run")
 
     @property
-    def _binder(self) -> Binder:  # type: ignore[override]
+    def binding(self) -> Binder:  # type: ignore[override]
+        """What checks the arguments: the inner tool does, and the wrapper only their size."""
         limit = self.max_argument_bytes  # The inner tool checks its own limit itself.
         own = None if limit == self.tool.max_argument_bytes else limit
-        return PassingBinder(self.tool._binder, own)
+        return PassingBinder(self.tool.binding, own)

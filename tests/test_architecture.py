@@ -87,6 +87,8 @@ FACE_NAMES = 42
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 PYDANTIC = {"schema", "binding", "call", "tool_model", "factory", "testing"}
+PUBLIC_ALL_THE_SAME = {"_replace", "_fields", "_make", "_getframe", "_exit"}
+"""Names with an underscore that the standard library documents."""
 LAZY = {"jsonschema", "referencing", "docstring_parser"}
 
 
@@ -164,6 +166,22 @@ def test_a_file_imports_lower_floors_only(path):
     for name in local(path):
         allowed = name in PLACES and PLACES[name] < PLACES[name_of(path)]
         assert allowed, f"{name_of(path)} imports {name}, which stands above it"
+
+
+@pytest.mark.parametrize("path", ALL, ids=name_of)
+def test_no_file_reads_a_private_attribute_of_another(path):
+    """A name with an underscore that is read from an object is defined in the same file."""
+    nodes = [*ast.walk(ast.parse(path.read_text()))]
+    own = {node.name for node in nodes if isinstance(node, (ast.ClassDef, *FUNCTIONS))}
+    own |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    reads = [node for node in nodes if isinstance(node, ast.Attribute)]
+    own |= {node.attr for node in reads if ast.unparse(node.value) in ("self", "cls")}
+    private = {node.attr for node in reads if node.attr[0] == "_" and node.attr[:2] != "__"}
+    # An object that `self` has is of another class, which may be in another file.
+    inner = {n.attr for n in reads if ast.unparse(n.value).startswith(("self.", "cls."))}
+
+    assert private - own - PUBLIC_ALL_THE_SAME == set()
+    assert private & inner - PUBLIC_ALL_THE_SAME == set()
 
 
 def test_there_is_no_import_cycle():
