@@ -53,7 +53,8 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             except BaseException:  # Nothing has run: the same call may go on here later.
                 put_aside(context, key, paused)
                 raise
-            prompt, history = None, paused.history(context.thread)
+            thread = options.get("message_history") if context.thread is None else context.thread
+            prompt, history = None, paused.history(thread)
         run = await _run(agent, context, prompt, **{**options, **history})
         if not isinstance(run.output, DeferredToolRequests):
             break
