@@ -895,6 +895,23 @@ def test_a_call_that_waited_keeps_what_was_said_meanwhile(thread: Any) -> None:
     assert asked == ["two", "one"] and len(messages) == 6
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_call_that_waited_adds_its_usage_to_that_of_the_others(shared: bool) -> None:
+    """What other calls used while a person decided stays counted, and not as that of this call."""
+    thread, usage = Conversation(), RunUsage()
+    model = scripted([("i1", "pay", {"amount": 1})], "meanwhile", "paid")
+    agent = Agent(model, tools=[bridge.export(paying([]))])
+    options: Any = {"runner": partial(bridge.runner, usage=usage)}
+    tool = expert(agent, **(options if shared else {"thread": lambda context: thread}))
+    context = Context()
+    waiting = ask(tool, context, text="one", id="c1")
+    assert ask(tool, context, text="two", id="c2").metadata["usage"]["requests"] == 1
+    context.approve(waiting.metadata["approval"])
+
+    assert ask(tool, context, text="one", id="c1").metadata["usage"]["requests"] == 2
+    assert (usage if shared else thread.usage).requests == 3
+
+
 def test_a_call_that_waited_keeps_the_history_it_was_given() -> None:
     """After a pause the model reads the `message_history` of the runner's options again."""
     before = [ModelRequest(parts=[UserPromptPart("zero")])]
