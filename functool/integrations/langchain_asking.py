@@ -55,6 +55,7 @@ class _Task:
 
     shown: dict[int, _Shown] = field(default_factory=dict)
     executions: deque[ExecutionInfo] = field(default_factory=lambda: deque(maxlen=8))
+    used: set[str] = field(default_factory=set)  # Digests that inner requests were decided by.
     # These belong to the latest execution.
     answered: int = 0
     given: list[tuple[_Shown, Any]] = field(default_factory=list)  # Answers that nobody has used.
@@ -95,20 +96,36 @@ def ask_person(request: ApprovalRequest, call: ToolCall, *, own: bool) -> Decisi
             # LangGraph shows one interrupt of a task. Let it be the one that is remembered.
             first = task.stopped()
             raise GraphInterrupt(() if first is None else first.args[0])
-        for shown_then, given in task.given:
-            task.kept[_meant(given, shown_then, now)] = given
-        task.given.clear()
         while request.digest not in task.kept:
-            shown = task.shown.get(task.answered)
-            try:
-                answer = interrupt(_question(request))
-            except GraphInterrupt as stop:
-                task.shown[task.answered] = now
-                task.stopped = weakref.ref(stop)  # It refers to the contexts of the run.
-                raise
-            task.answered += 1
-            task.kept[_meant(answer, shown, now)] = answer
+            shown, answer = _taken_for(now, task) or _next_answer(request, now, task)
+            if shown is not None and shown.digest in task.used:  # The agent has gone on since.
+                task.kept[shown.digest] = answer
+            else:
+                task.kept[_meant(answer, shown, now)] = answer
+        if not own:
+            task.used.add(request.digest)
         return _decision(task.kept.pop(request.digest), request, own=own)
+
+
+def _taken_for(now: _Shown, task: _Task) -> tuple[_Shown, Any] | None:
+    """Return the first answer that was taken early and is not about another call of the task."""
+    for place, (shown, _) in enumerate(task.given):
+        if not shown.own or shown[:-1] == now[:-1]:
+            return task.given.pop(place)
+    return None
+
+
+def _next_answer(request: ApprovalRequest, now: _Shown, task: _Task) -> tuple[_Shown | None, Any]:
+    """Return the next answer of this task, and what was shown for it, or interrupt the graph."""
+    shown = task.shown.get(task.answered)
+    try:
+        answer = interrupt(_question(request))
+    except GraphInterrupt as stop:
+        task.shown[task.answered] = now
+        task.stopped = weakref.ref(stop)  # It refers to the contexts of the run.
+        raise
+    task.answered += 1
+    return shown, answer
 
 
 def decided_before(

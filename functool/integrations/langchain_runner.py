@@ -62,17 +62,18 @@ async def runner(
         thread = pause.thread if pause else uuid.uuid4().hex
     if thread is not None:
         options["config"] = _configured(options.get("config", {}), thread)
-    if pause is not None:
-        await _refuse_if_gone(pause, agent, options["config"])
     before = pause.before if pause else await _count(agent, options.get("config"))
     given: Any = {"messages": [HumanMessage(text)]}
     while True:
         if pause is not None:
             try:
-                given = Command(resume=await _settle(pause, context))
+                is_gone = await _is_gone(pause, agent, options["config"])
+                given = None if is_gone else Command(resume=await _settle(pause, context))
             except BaseException:  # Nothing has run: the same call may go on here later.
                 put_aside(context, key, pause)
                 raise
+            if given is None:
+                raise went_on()
         state, pending = await _run(agent, given, context, options)
         if not pending:
             break
@@ -107,15 +108,10 @@ class _Pause:
     decisions: dict[tuple[str, int], Decision] = field(default_factory=dict)
 
 
-async def _refuse_if_gone(pause: _Pause, agent: Any, config: RunnableConfig) -> None:
-    """Refuse to resume a graph whose thread went on. It would give the answer to another call.
-
-    Raises:
-        ToolError: The graph no longer waits for these answers.
-    """
+async def _is_gone(pause: _Pause, agent: Any, config: RunnableConfig) -> bool:
+    """Whether the thread of a graph went on. It would give the answers to another call."""
     waiting = {item.id for item in (await agent.aget_state(config)).interrupts}
-    if not waiting.issuperset(item.id for item in pause.pending):
-        raise went_on()
+    return not waiting.issuperset(item.id for item in pause.pending)
 
 
 async def _count(agent: Pregel[Any, Any, Any, Any], config: RunnableConfig | None) -> int:

@@ -42,8 +42,6 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
     """
     key = key_of(__name__, context, text)
     paused: _Paused | None = taken_up(context, key)
-    start = options.get("usage") or getattr(context.thread, "usage", RunUsage())
-    spent = paused.spent if paused else _counts(start)
     while True:
         prompt: str | None = text
         history = _history(context.thread)
@@ -53,7 +51,12 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             except BaseException:  # Nothing has run: the same call may go on here later.
                 put_aside(context, key, paused)
                 raise
-            prompt, history = None, paused.history(context.thread)
+        used = paused.used if paused else RunUsage()
+        usage = options.get("usage") or getattr(context.thread, "usage", RunUsage()) + used
+        spent = usage - used  # By other calls, also while this one waited.
+        if paused is not None:
+            thread = options.get("message_history") if context.thread is None else context.thread
+            prompt, history = None, paused.history(thread, usage)
         run = await _run(agent, context, prompt, **{**options, **history})
         if not isinstance(run.output, DeferredToolRequests):
             break
@@ -62,36 +65,33 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
                 "The agent called a tool that runs outside of it, which nobody here can answer."
             )
         added = [*(paused.added if paused else ()), *run.new_messages()]
-        paused = _Paused(run, DeferredToolResults(), added, spent)
+        paused = _Paused(run, DeferredToolResults(), added, run.usage - spent)
     _remember(context.thread, run)
-    used = {name: count - spent[name] for name, count in _counts(run.usage).items()}
-    return ToolResult.of(run.output, metadata={"usage": used, "run": run})
+    used = run.usage - spent
+    counts = {name: getattr(used, name) for name in USAGE}
+    return ToolResult.of(run.output, metadata={"usage": counts, "run": run})
 
 
 @dataclass
 class _Paused:
     """A run that waits for a person, and the answers so far.
 
-    `added` are the messages of the run. `spent` is what the conversation had used before it.
+    `added` are the messages of the run, and `used` is what they have used.
     """
 
     run: Any
     results: DeferredToolResults
     added: list[Any]
-    spent: dict[str, int]
+    used: RunUsage
 
-    def history(self, thread: Any) -> dict[str, Any]:
+    def history(self, thread: Any, usage: RunUsage) -> dict[str, Any]:
         """Return how to go on. Another call may have used the thread in the meantime."""
         known = thread.messages if isinstance(thread, Conversation) else thread or ()
-        messages, usage = [*known, *self.added], self.run.usage
+        messages = [*known, *self.added]
         going_on: dict[str, Any] = {"message_history": messages, "usage": usage}
         if isinstance(thread, Conversation):  # It also knows which messages are stored.
             going_on = {"conversation": replace(thread, messages=messages, usage=usage)}
         return {**going_on, "deferred_tool_results": self.results}
-
-
-def _counts(usage: RunUsage) -> dict[str, int]:
-    return {name: getattr(usage, name) for name in USAGE}
 
 
 async def _run(agent: Any, context: Context[Any], prompt: str | None, **options: Any) -> Any:

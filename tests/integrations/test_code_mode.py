@@ -30,17 +30,19 @@ def yes(name: str, arguments: dict[str, Any]) -> bool:
     return True
 
 
-def in_graph(tool: Tool, context: Any, answer: Any) -> tuple[Any, Any]:
-    """Run the program in a graph, resume it with `answer(interrupt)`, and return that and what was read."""
-    graph = LangChain().agent([langchain.export(tool)], *TURNS, checkpointer=InMemorySaver())
+def in_graph(tool: Tool, context: Any, answer: Any, code: str = CODE) -> tuple[Any, Any]:
+    """Run a program in a graph, resume it with `answer(interrupt)`, and return the interrupts and what was read."""
+    turns = ([("c1", "run_code", {"code": code})], "done")
+    graph = LangChain().agent([langchain.export(tool)], *turns, checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "1"}}
     last = graph.invoke({"messages": [("user", "go")]}, config, context=context)
-    pending = graph.get_state(config).interrupts
-    if pending:
+    asked: list[Any] = []
+    while pending := graph.get_state(config).interrupts:
+        asked += pending
         resume = Command(resume=answer(pending[0].value))
         last = graph.invoke(resume, config, context=context)
     (read,) = [m.content for m in last["messages"] if isinstance(m, ToolMessage)]
-    return pending, read
+    return asked, read
 
 
 def by_digest(asked: Any) -> Any:
@@ -61,6 +63,16 @@ def test_a_program_goes_on_after_an_interrupt() -> None:
     _, read = in_graph(office.tool, Context(), lambda asked: True)
     assert "A person refused" in read
     assert office.done == ["a"]
+
+
+def test_a_program_goes_on_after_each_interrupt() -> None:
+    """A graph pauses for one call of a program after the other, and each answer lets its own call run."""
+    office = Office()
+    code = "a = await pay(amount=7)\nb = await pay(amount=9)\n[a, b]"
+    asked, read = in_graph(office.tool, Context(), by_digest, code)
+
+    assert [each.value["call_id"] for each in asked] == ["c1/1", "c1/2"]
+    assert '"value": ["paid 7", "paid 9"]' in read and office.done == [7, 9]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -688,6 +688,27 @@ def test_a_configuration_of_the_runner_keeps_the_thread() -> None:
     assert graph.scripted.seen[-1][-1].content == "t1 ada"
 
 
+def test_a_graph_whose_store_fails_goes_on_later() -> None:
+    """The store of a paused graph cannot be read for a moment: the call fails, and the same call goes on where the graph stopped."""
+    failing: list[Exception] = []
+
+    class Saver(InMemorySaver):
+        async def aget_tuple(self, config: Any) -> Any:
+            if failing:
+                raise failing.pop()
+            return await super().aget_tuple(config)
+
+    paid: list[int] = []
+    tools = [langchain.export(paying(paid))]
+    graph = bridge.agent(tools, [("i1", "pay", {"amount": 7})], "done", checkpointer=Saver())
+    tool, context = expert(graph), Context()
+    context.approve(ask(tool, context).metadata["approval"])
+    failing.append(ConnectionError("no store"))
+
+    assert "no store" in ask(tool, context).text
+    assert (ask(tool, context).text, paid) == ("done", [7])
+
+
 def test_interrupt_of_a_graph_of_its_own() -> None:
     """A graph that interrupts itself waits for approval too, and goes on with True."""
 

@@ -130,6 +130,30 @@ def test_an_edit_counts_without_a_question() -> None:
     assert paid == [5]
 
 
+def test_a_refusal_counts_beside_a_call_that_asks_again() -> None:
+    """One call of a task was changed before it asked, so it asks again. The refusal of the other one, whose condition asks no more, still stands."""
+    paid: list[int] = []
+    asking = [True]
+
+    def double(call: ToolCall, context: Context) -> ToolCall | None:
+        amount = call.arguments["amount"]
+        return replace(call, arguments={"amount": 8}) if amount == 4 else None
+
+    ask = require_approval(lambda call, context: asking[0] or call.arguments["amount"] == 8)
+    graph = node_of(paying(paid, input_guardrails=[double, ask]))
+
+    async def main() -> None:
+        given: Any = turn(4, 5)
+        for _ in range(2):
+            await graph.ainvoke(given, CONFIG)
+            given = Command(resume=asked(graph) == [8])
+        asking[:] = [False]
+        await graph.ainvoke(given, CONFIG)
+
+    asyncio.run(main())
+    assert asked(graph) == [] and {*paid} == {8}
+
+
 def test_threads_of_one_task_show_the_call_that_is_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -316,6 +340,43 @@ def test_an_inner_agent_that_asks_anew_is_answered_once(answer: Any, read: str) 
     assert graph.get_state(CONFIG).values["messages"][-1].content == (
         f"A person refused this call{read}"
     )
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("first", [True, False])
+def test_each_call_of_an_inner_agent_gets_its_own_answer(beside: bool, first: bool) -> None:
+    """An agent in a tool asks about one call after the other: no answer is taken for that of another call."""
+    paid: list[int] = []
+    inner = Toolset([paying(paid)])
+
+    @FunctionTool
+    async def expert(context: Context) -> Any:
+        """Ask an expert."""
+        done = context.state.setdefault("done", [])
+        for amount in [7, 9][len(done) :]:
+            call = ToolCall(name="pay", arguments={"amount": amount}, id=f"i{amount}")
+            result = await inner.call(call, context)
+            if "approval" in result.metadata:
+                return result
+            done.append(amount)
+        return "done"
+
+    graph, context = node_of(paying([]), expert), Context()
+    calls = turn(*[1] * beside)["messages"][0].tool_calls
+    calls += [{"id": "c", "name": "expert", "args": {}, "type": "tool_call"}]
+    given: Any = {"messages": [AIMessage("", tool_calls=calls)]}
+    questions: list[int] = []
+    while len(questions) < 9:
+        graph.invoke(given, CONFIG, context=context)
+        if not (waiting := graph.get_state(CONFIG).interrupts):
+            break
+        questions += asked(graph)
+        refused = asked(graph) == [7] and not first
+        given = Command(resume="no" if refused else waiting[0].value["digest"])
+
+    assert read(graph)["c"] == "done"
+    assert {*paid} == ({7, 9} if first else {9})
+    assert sorted(questions) == [*[1] * beside, 7, 9]
 
 
 def test_only_a_call_that_waits_interrupts() -> None:

@@ -35,7 +35,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.exceptions import ApprovalRequired as Paused
 from pydantic_ai.exceptions import CallDeferred
-from pydantic_ai.messages import ToolReturnPart
+from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
@@ -893,6 +893,38 @@ def test_a_call_that_waited_keeps_what_was_said_meanwhile(thread: Any) -> None:
     said = [part for message in messages for part in message.parts]
     asked = [part.content for part in said if part.part_kind == "user-prompt"]
     assert asked == ["two", "one"] and len(messages) == 6
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_call_that_waited_adds_its_usage_to_that_of_the_others(shared: bool) -> None:
+    """What other calls used while a person decided stays counted, and not as that of this call."""
+    thread, usage = Conversation(), RunUsage()
+    model = scripted([("i1", "pay", {"amount": 1})], "meanwhile", "paid")
+    agent = Agent(model, tools=[bridge.export(paying([]))])
+    options: Any = {"runner": partial(bridge.runner, usage=usage)}
+    tool = expert(agent, **(options if shared else {"thread": lambda context: thread}))
+    context = Context()
+    waiting = ask(tool, context, text="one", id="c1")
+    assert ask(tool, context, text="two", id="c2").metadata["usage"]["requests"] == 1
+    context.approve(waiting.metadata["approval"])
+
+    assert ask(tool, context, text="one", id="c1").metadata["usage"]["requests"] == 2
+    assert (usage if shared else thread.usage).requests == 3
+
+
+def test_a_call_that_waited_keeps_the_history_it_was_given() -> None:
+    """After a pause the model reads the `message_history` of the runner's options again."""
+    before = [ModelRequest(parts=[UserPromptPart("zero")])]
+    model = scripted([("i1", "pay", {"amount": 1})], "paid")
+    agent = Agent(model, tools=[bridge.export(paying([]))])
+    runner = partial(bridge.runner, message_history=before)
+    tool, context = expert(agent, runner=runner), Context()
+    context.approve(ask(tool, context, text="one").metadata["approval"])
+    assert ask(tool, context, text="one").text == "paid"
+
+    read = [part for message in model.seen[-1][0] for part in message.parts]
+    assert [part.content for part in read if part.part_kind == "user-prompt"] == ["zero", "one"]
+    assert len(before) == 1
 
 
 def test_a_runner_may_share_a_usage() -> None:
