@@ -193,9 +193,11 @@ def test_our_guardrails_stand_around_a_server():
     assert call(mcp.server(tools), "add", {"a": 1}, **options).text == "2!"
 
 
-@pytest.mark.parametrize(("answer", "deleted"), [({}, True), (None, False)])
+@pytest.mark.parametrize(
+    ("answer", "deleted"), [({"approve": True}, True), ({}, False), (None, False)]
+)
 def test_what_a_server_asks_a_person(mode, answer, deleted):
-    """`elicit` gets the question and its form; an object accepts and None declines."""
+    """`elicit` gets the question and its form; an object answers the form and None declines."""
     ran.clear()
     asked: list[Any] = []
 
@@ -254,7 +256,7 @@ def test_elicit_may_be_async():
     """A coroutine function may answer too."""
 
     async def elicit(message, form):
-        return {}
+        return {"approve": True}
 
     assert call(mcp.server(tools), "delete", {"path": "x"}, elicit=elicit).text == "deleted x"
 

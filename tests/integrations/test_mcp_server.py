@@ -469,7 +469,7 @@ def test_the_state_of_another_server():
                 for server in servers
             ]
             asked = await own.call_tool(*DELETE_A, allow_input_required=True)
-            yes = types.ElicitResult(action="accept", content={})
+            yes = types.ElicitResult(action="accept", content={"approve": True})
             answers = dict.fromkeys(asked.input_requests, yes)
             given = {"input_responses": answers, "request_state": asked.request_state}
             for session in (*others, own):
