@@ -1715,7 +1715,12 @@ def test_a_bool_in_a_text_of_json_is_no_number_in_any_spelling(kind, text):
 @pytest.mark.parametrize(
     "kind",
     [
-        *(datetime.date | complex, datetime.timedelta | complex, complex | Decimal, Fraction | complex),
+        *(
+            datetime.date | complex,
+            datetime.timedelta | complex,
+            complex | Decimal,
+            Fraction | complex,
+        ),
         *(int | float, float | int, Decimal | int, int | datetime.timedelta, Literal[1] | float),
     ],
     ids=str,
