@@ -140,10 +140,7 @@ class FunctionBinder:
 
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that `values` has validated."""
-        return without_gc(self._canonical, as_text(arguments))
-
-    def _canonical(self, text: str) -> dict[str, Any]:
-        canonical = self._given(text)
+        canonical = without_gc(self._given, as_text(arguments))
         for name, default in self._defaults.items():
             if name not in canonical:
                 canonical[name] = deepcopy(default)
