@@ -63,11 +63,12 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
         return made
     found = [followed(choice, definitions) for choice in choices_of(union)]
     kinds = sorted(choice["type"] for choice in found if holds_others(choice))
+    if brief and kinds:  # Each error of a member keeps a copy of the value, at every level.
+        made = {**made, "custom_error_type": NO_MEMBER, "custom_error_message": READ}
     # With one such member, or with a dict and a list, no value is read by two members.
     if len(kinds) < 2 or kinds == ["dict", "list"]:
         return made
-    brevity = {"custom_error_type": NO_MEMBER, "custom_error_message": READ} if brief else {}
-    return {**made, "choices": [_counter(), *made["choices"]], **brevity}
+    return {**made, "choices": [_counter(), *made["choices"]]}
 
 
 def _counter() -> Any:
