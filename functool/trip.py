@@ -94,7 +94,7 @@ class Trip:
 
     def replace(self, new: ToolCall) -> None:
         """Validate another call and continue with it."""
-        arguments = self.binder.sent_form(new.arguments)
+        arguments = self.binder.sent_form(new.arguments, self.sent.arguments)
         metadata = {**self.sent.metadata, **new.metadata}
         values = self.binder.values(arguments)
         self.sent = ToolCall(name=new.name, arguments=arguments, id=new.id, metadata=metadata)

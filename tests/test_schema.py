@@ -4,6 +4,7 @@ import functools
 import itertools
 import json
 import math
+import re
 import sys
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -1049,6 +1050,7 @@ class Dog(BaseModel):
     [
         (Cat | Dog, {"kind": "cat", "lives": True}, "a.lives: expected an integer, not a boolean"),
         (IPv4Address | None, True, "a: expected a string, not a boolean"),
+        (re.Pattern | None, True, "a: expected a string, not a boolean"),
         (Cat | dict[str, float], {"b": "NaN"}, "a finite number"),
         (Fish | dict[str, bool], {"fins": True, "size": "5"}, "a.fins: expected an integer, not a"),
         (list[int] | set[bool], [2, False], "a[1]: expected an integer, not a boolean"),

@@ -460,6 +460,34 @@ def test_an_authors_validator_is_not_anticipated():
     assert judged(count, '{"n": "three", "kind": [1]}')[0] is None
 
 
+class Hiding(BaseModel):
+    model_config = ConfigDict(json_schema_extra=lambda made: made["properties"].pop("age"))
+    age: int = 0
+
+
+@dataclass
+class Silent:
+    __pydantic_config__ = ConfigDict(json_schema_extra={"properties": {}})
+    age: int = 0
+
+
+class Vague(TypedDict):
+    __pydantic_config__ = ConfigDict(json_schema_extra={"properties": {}})  # type: ignore[misc]
+    age: int
+
+
+@pytest.mark.parametrize("kind", [Hiding, Silent, Vague])
+def test_a_class_that_hides_a_field_in_its_schema_still_takes_it(kind: Any):
+    """What a class says about itself is not what is checked."""
+    tool = taking(kind)
+    watch = tool.watch()
+    text = '{"x": {"age": 3}}'
+
+    assert tool.bind(text).values
+    assert [watch.feed(piece) for piece in text] == [None] * len(text)
+    assert "expected an integer" in str(tool.watch().feed('{"x": {"age": []}'))
+
+
 def test_a_tag_that_a_function_chooses_is_not_anticipated():
     """It may tell texts and numbers apart, too. An empty text is not yet the one that fits."""
     members = Annotated[Literal["abc"], Tag("s")] | Annotated[Literal[15], Tag("i")]

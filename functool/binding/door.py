@@ -25,7 +25,6 @@ class Binder(Protocol):
     @property
     def shapes(self) -> Any:
         """What fits at each place, for a `Watch`: `Shapes`, or None if nothing is known."""
-        ...
 
     def values(self, arguments: Arguments) -> Any:
         """Return the values for the body.
@@ -33,15 +32,15 @@ class Binder(Protocol):
         Raises:
             ArgumentError: The arguments do not fit the schema.
         """
-        ...
 
     def canonical(self, arguments: Arguments, values: Any) -> Any:
         """Return the canonical form of arguments that `values` has validated."""
-        ...
 
-    def sent_form(self, arguments: Arguments) -> Arguments:
-        """Rename canonical arguments to the names that a model sends, such as aliases."""
-        ...
+    def sent_form(self, arguments: Arguments, before: Arguments = "") -> Arguments:
+        """Rename canonical arguments to the names that a model sends, such as aliases.
+
+        Defaults that `before`, what was sent for this call, does not hold are left out.
+        """
 
 
 class PassingBinder:
@@ -68,9 +67,9 @@ class PassingBinder:
         """Validate the arguments and return their canonical form, as the inner tool does."""
         return self._inner.canonical(arguments, self._inner.values(arguments))
 
-    def sent_form(self, arguments: Arguments) -> Arguments:
+    def sent_form(self, arguments: Arguments, before: Arguments = "") -> Arguments:
         """Rename canonical arguments to the names that a model sends, such as aliases."""
-        return self._inner.sent_form(arguments)
+        return self._inner.sent_form(arguments, before)
 
 
 class LateBinder:

@@ -97,7 +97,7 @@ class SchemaBinder:
         """Return the values. They are JSON values already."""
         return values
 
-    def sent_form(self, arguments: Arguments) -> Arguments:
+    def sent_form(self, arguments: Arguments, before: Arguments = "") -> Arguments:
         """Return the arguments. A JSON Schema has no aliases, but may refuse its own defaults."""
         known, sent = self._defaults, decoded(as_text(arguments))
         bare = {n: v for n, v in sent.items() if n not in known or not same_json(v, known[n])}

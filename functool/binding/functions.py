@@ -140,34 +140,36 @@ class FunctionBinder:
 
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that `values` has validated."""
-        text = arguments if type(arguments) is str else as_text(arguments)
-        return without_gc(self._canonical, text)
-
-    def _canonical(self, text: str) -> dict[str, Any]:
-        sent: dict[str, Any]
-        if self._decode is not None:
-            sent = self._decode(decoded(text))
-        else:  # `values` has validated the text, so it is only parsed here.
-            sent = from_json(text) if text and not text.isspace() else {}
-        if self._is_canonical:
-            return sent
-        drop_nulls(sent := self._parse_texts(sent), self._droppable)
-        canonical = {self._renamed.get(w, w): v for w, v in sent.items()}
+        canonical = without_gc(self._given, as_text(arguments))
         for name, default in self._defaults.items():
             if name not in canonical:
                 canonical[name] = deepcopy(default)
         return canonical
 
-    def sent_form(self, arguments: Arguments) -> Arguments:
+    def _given(self, text: str) -> dict[str, Any]:
+        """Return what was sent by parameter name, without nulls that stand for defaults."""
+        if self._decode is not None:
+            sent: Any = self._decode(decoded(text))
+        else:  # `values` has validated the text, so it is only parsed here.
+            sent = from_json(text) if text and not text.isspace() else {}
+        if self._is_canonical:
+            return cast(dict[str, Any], sent)
+        drop_nulls(sent := self._parse_texts(sent), self._droppable)
+        return {self._renamed.get(w, w): v for w, v in sent.items()}
+
+    def sent_form(self, arguments: Arguments, before: Arguments = "") -> Arguments:
         """Rename canonical arguments to the names that a model sends, such as aliases.
 
-        A value that equals its default is left out. The function has it anyway, and its own
-        parameter may refuse it, such as 0 for a positive number, or read it as another value.
+        A value that equals its default is left out, unless it stands in `before`, which was sent
+        for this call. The function has it anyway, and its own parameter may refuse it, such as 0
+        for a positive number, or read it as another value.
         """
         if not (self._renamed or self._defaults):
             return arguments
         wires = {name: wire for wire, name in self._renamed.items()}
-        sent, known = decoded(as_text(arguments)), self._defaults
+        sent, given = decoded(as_text(arguments)), self._given(as_text(before))
+        plain = self._defaults.items()
+        known = {n: d for n, d in plain if n not in given or not same_json(given[n], d)}
         kept = {n: v for n, v in sent.items() if n not in known or not same_json(v, known[n])}
         return {wires.get(name, name): value for name, value in kept.items()}
 

@@ -174,9 +174,8 @@ class LaxJsonSchema(PlainJsonSchema):
     def generate_inner(self, schema: Any) -> dict[str, Any]:
         """Describe a core schema, or another one that accepts at least the same."""
         # An author may have described the type in another way than it is checked.
-        described: Any = {**_described_as(schema), "metadata": {}}
-        if "ref" in schema:
-            described["ref"] = schema["ref"]
+        kept = {"ref": schema["ref"]} if "ref" in schema else {}
+        described: Any = {**_described_as(schema), **kept, "metadata": {}}
         return GenerateJsonSchema.generate_inner(self, described)
 
     def int_schema(self, schema: Any) -> dict[str, Any]:
@@ -194,6 +193,19 @@ class LaxJsonSchema(PlainJsonSchema):
     def tuple_schema(self, schema: Any) -> dict[str, Any]:
         """Allow any items."""
         return {"type": "array"}
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        """Describe the fields alone, because the class may describe itself in another way."""
+        made = self.generate_inner(schema["schema"])
+        forbids = schema.get("config", {}).get("extra_fields_behavior") == "forbid"
+        return {"additionalProperties": False, **made} if forbids and "properties" in made else made
+
+    dataclass_schema = model_schema
+
+    def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
+        """Describe the keys alone, for the same reason."""
+        keys: Any = {**schema, "cls": None}
+        return GenerateJsonSchema.typed_dict_schema(self, keys)
 
 
 def _described_as(core: Any) -> Any:
@@ -225,8 +237,7 @@ def _has_other_names(core: Any, config: Any) -> bool:
     inner = core.get("schema", core)
     fields = fields_of(inner) if "fields" in inner else []
     aliases = [field["validation_alias"] for _, field in fields if "validation_alias" in field]
-    by_name = bool(aliases) and config.get("validate_by_name")
-    return by_name or not all(isinstance(alias, str) for alias in aliases)
+    return any(config.get("validate_by_name") or type(alias) is not str for alias in aliases)
 
 
 def _are_texts(choices: Iterable[Any]) -> bool:

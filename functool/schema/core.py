@@ -75,7 +75,7 @@ def compiled(core: Any, *, brief: bool) -> Callable[..., Any]:
         bounds = counted(part, compared(counted_pattern(made)), definitions, brief)
         if bounds is not made:
             limited.append(part["type"])
-        return without_bools(bounds)
+        return without_bools(part, bounds)
 
     validate = _compiled(changed(core))
     return bounded(validate, brief) if limited else validate

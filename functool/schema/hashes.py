@@ -12,12 +12,11 @@ from functools import partial
 from itertools import count, repeat
 from operator import attrgetter
 from time import thread_time
-from types import SimpleNamespace
 from typing import Any
 
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
 
-from functool.schema.readings import left
+from functool.schema.readings import Left, left
 from functool.schema.rewrite import MAPPINGS
 
 _ANY = core_schema.any_schema()
@@ -95,7 +94,7 @@ def _refuse_alike(items: Collection[Any]) -> None:
             group.append(item)
 
 
-def _is_among(item: Any, others: list[Any], budget: SimpleNamespace) -> bool:
+def _is_among(item: Any, others: list[Any], budget: Left) -> bool:
     start = thread_time()
     found = item in others
     budget.comparing -= thread_time() - start

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import cached_property
 from re import Pattern
 from time import thread_time
-from types import SimpleNamespace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -39,12 +39,11 @@ SECONDS, SECONDS_A_CHARACTER = 0.5, 1e-6
 A fifth of it may go into comparing items that have the same hash.
 """
 
+_left: ContextVar[Left | None] = ContextVar("left", default=None)
+
 _PATTERNS: Any = (Pattern, Pattern[str])
 _COMPILING = [dict(TypeAdapter(kind).core_schema).get("function") for kind in _PATTERNS]
 """The functions with which pydantic compiles a text for `re`."""
-
-_left: ContextVar[SimpleNamespace | None] = ContextVar("left", default=None)
-"""What one validation has left; see `_budget`."""
 
 
 class ReadTooOften(Exception):
@@ -64,11 +63,12 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
         return made
     found = [followed(choice, definitions) for choice in choices_of(union)]
     kinds = sorted(choice["type"] for choice in found if holds_others(choice))
+    if brief and kinds:  # Each error of a member keeps a copy of the value, at every level.
+        made = {**made, "custom_error_type": NO_MEMBER, "custom_error_message": READ}
     # With one such member, or with a dict and a list, no value is read by two members.
     if len(kinds) < 2 or kinds == ["dict", "list"]:
         return made
-    brevity = {"custom_error_type": NO_MEMBER, "custom_error_message": READ} if brief else {}
-    return {**made, "choices": [_counter(), *made["choices"]], **brevity}
+    return {**made, "choices": [_counter(), *made["choices"]]}
 
 
 def _counter() -> Any:
@@ -106,33 +106,34 @@ def _count_characters(sent: Any) -> Any:
     return sent
 
 
-def left() -> SimpleNamespace:
+class Left:
+    """What the validation of a text has left.
+
+    These are readings of recursive unions, the seconds to compare items in, the characters of
+    patterns, and the time until which it may run. That time begins when unions are read.
+    """
+
+    def __init__(self, text: str = "", brief: bool = False) -> None:
+        self._seconds = SECONDS + SECONDS_A_CHARACTER * len(text)
+        self.readings = _MANY + len(text) // 2 if brief else _FEW
+        self.comparing, self.characters = self._seconds / 5, MAX_PATTERN
+
+    until = cached_property(lambda self: thread_time() + self._seconds)
+
+
+def left() -> Left:
     """Return what the current validation has left.
 
     A body reads an iterator after the validation has ended. Then each step has a budget of its own.
     """
-    return _left.get() or _budget("", brief=False)
-
-
-def _budget(text: str, brief: bool) -> SimpleNamespace:
-    """Return what the validation of a text may take.
-
-    These are readings of recursive unions, the time until which it may run, the seconds to compare
-    items in, and the characters of patterns.
-    """
-    seconds = SECONDS + SECONDS_A_CHARACTER * len(text)
-    readings = _MANY + len(text) // 2 if brief else _FEW
-    until, comparing = thread_time() + seconds, seconds / 5
-    return SimpleNamespace(
-        readings=readings, until=until, comparing=comparing, characters=MAX_PATTERN
-    )
+    return _left.get() or Left()
 
 
 def bounded(validate: Callable[..., Any], brief: bool) -> Callable[..., Any]:
     """Return a validation with limited work. It raises `ReadTooOften` for recursive unions."""
 
     def validated(text: str, **options: Any) -> Any:
-        token = _left.set(_budget(text, brief))
+        token = _left.set(Left(text, brief))
         try:
             return validate(text, **options)
         finally:

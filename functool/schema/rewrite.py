@@ -76,16 +76,20 @@ def rewritten(core: Any) -> Any:
     return made
 
 
-def without_bools(made: Any) -> Any:
+def without_bools(core: Any, made: Any) -> Any:
     """Return a core schema that refuses true and false as its numbers.
 
     pydantic accepts them in lax mode, and for a listed number in strict mode too. The check is a
     tagged union with one member, because that changes neither the value nor the member that a union
     around it chooses.
+
+    Args:
+        core: The schema as it was.
+        made: The same schema, changed in other ways.
     """
-    kind = made["type"]
-    listed = {*map(type, _listed(made))}
-    home = made["function"]["function"].__module__ if kind == "function-plain" else ""
+    kind = core["type"]
+    listed = {*map(type, _listed(core))}
+    home = core["function"]["function"].__module__ if kind == "function-plain" else ""
     if kind in _NUMBERS:
         wanted = _NUMBERS[kind]
     elif bool not in listed and not listed.isdisjoint((int, float)):
@@ -98,7 +102,9 @@ def without_bools(made: Any) -> Any:
     made = {key: part for key, part in made.items() if key != "ref"}
     error: Any = {"custom_error_type": BOOL, "custom_error_message": f"{wanted}, not a boolean"}
     checked: Any = core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error)
-    if kind in _NUMBERS:  # Strict mode refuses them, and the check would take time.
+    # Strict mode refuses them, and the check would take time. Around another number, such as a
+    # complex one, this would change the member that a union chooses.
+    if kind in ("int", "float"):
         strict: Any = {**made, "strict": True}
         checked = core_schema.lax_or_strict_schema(checked, strict, strict=made.get("strict"))
     return {**checked, **ref}
