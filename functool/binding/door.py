@@ -41,6 +41,7 @@ class Binder(Protocol):
 
         Defaults that `before`, what was sent for this call, does not hold are left out.
         """
+        ...
 
 
 class PassingBinder:

@@ -149,11 +149,11 @@ class FunctionBinder:
     def _given(self, text: str) -> dict[str, Any]:
         """Return what was sent by parameter name, without nulls that stand for defaults."""
         if self._decode is not None:
-            sent: Any = self._decode(decoded(text))
+            sent: dict[str, Any] = self._decode(decoded(text))
         else:  # `values` has validated the text, so it is only parsed here.
             sent = from_json(text) if text and not text.isspace() else {}
         if self._is_canonical:
-            return cast(dict[str, Any], sent)
+            return sent
         drop_nulls(sent := self._parse_texts(sent), self._droppable)
         return {self._renamed.get(w, w): v for w, v in sent.items()}
 
