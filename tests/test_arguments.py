@@ -8,9 +8,11 @@ import functools
 import gc
 import json
 import math
+import random
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -53,6 +55,7 @@ from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
 from functool.errors import MAX_COMPARED, MAX_PROBLEMS
 from functool.schema import json_schema, readings, shapes
+from tests import signatures
 from tests.schemas import (
     BOOL,
     INT,
@@ -2235,6 +2238,30 @@ def test_a_value_that_was_sent_is_read_again_if_it_equals_its_default(strict):
     assert call(WrapperTool(tool, input_guardrails=[again]), {"page": 1, "top": 3}).value == "7 6"
     tool = FunctionTool(find, strict=strict, input_guardrails=[reset])
     assert call(tool, {"page": 1, "top": 4}).value == "1 3"
+
+
+def test_a_guardrail_that_returns_the_call_as_it_was_changes_no_value():
+    """Whatever a signature says, what was sent and what was left out reach the body as without it."""
+    draw = random.Random(1)
+    got = []
+
+    def body(**arguments):
+        got.append(repr(arguments))
+
+    def again(call, context):
+        return dataclasses.replace(call, arguments={**call.arguments})
+
+    for _ in range(60):
+        body.__signature__ = signatures.function(draw).__signature__
+        with suppress(DefinitionError, TypeError):
+            plain, guarded = FunctionTool(body), FunctionTool(body, input_guardrails=[again])
+            for _ in range(4):
+                text = signatures.arguments(draw, plain)
+                if call(plain, text).success:
+                    assert call(guarded, text).success
+                    assert got[-1] == got[-2], (body.__signature__, text)
+
+    assert len(got) > 100
 
 
 def test_a_default_that_only_the_schema_names_is_sent():

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
@@ -204,8 +204,7 @@ class LaxJsonSchema(PlainJsonSchema):
 
     def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
         """Describe the keys alone, for the same reason."""
-        keys: Any = {**schema, "cls": None}
-        return GenerateJsonSchema.typed_dict_schema(self, keys)
+        return GenerateJsonSchema.typed_dict_schema(self, cast(Any, {**schema, "cls": None}))
 
 
 def _described_as(core: Any) -> Any:
