@@ -77,6 +77,7 @@ class FunctionTool(Tool, Generic[P, R]):
             its line.
     """
 
+    binding: Binder
     func: Callable[P, R]
     """The function itself."""
 

@@ -25,7 +25,7 @@ class Session:
     """A session. The SDK's task of the session keeps it in its context, so it lives as long."""
 
     def __init__(self) -> None:
-        self.name = f"{token_hex(16)}:"
+        self.name: str = f"{token_hex(16)}:"
 
 
 _session: ContextVar[Session] = ContextVar("functool_mcp_session")

@@ -115,10 +115,11 @@ class Left:
 
     def __init__(self, text: str = "", brief: bool = False) -> None:
         self._seconds = SECONDS + SECONDS_A_CHARACTER * len(text)
-        self.readings = _MANY + len(text) // 2 if brief else _FEW
-        self.comparing, self.characters = self._seconds / 5, MAX_PATTERN
+        self.readings: int = _MANY + len(text) // 2 if brief else _FEW
+        self.comparing: float = self._seconds / 5
+        self.characters: int = MAX_PATTERN
 
-    until = cached_property(lambda self: thread_time() + self._seconds)
+    until: cached_property[float] = cached_property(lambda self: thread_time() + self._seconds)
 
 
 def left() -> Left:
