@@ -2304,3 +2304,14 @@ def test_a_default_list_with_an_item_that_its_type_refuses_is_left_out():
     tool, _ = tool_of(list[Annotated[int, Field(ge=1)]], [0])
     assert tool.sent_form({"x": [0]}) == {}
     assert tool.sent_form({"x": [1]}) == {"x": [1]}
+
+
+def test_an_item_of_a_set_that_holds_a_list_is_named():
+    """A tuple is hashable as a class, but not if it holds a list: its place is named all the same."""
+
+    def take(xs: set[tuple[list[int], int]]):
+        return xs
+
+    message = call(FunctionTool(take), {"xs": [[[1], 2]]}).error.message
+
+    assert message == "Invalid arguments. xs[0]: Set items should be hashable"

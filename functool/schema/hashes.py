@@ -7,7 +7,8 @@ have slow comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from itertools import count, repeat
 from operator import attrgetter
@@ -77,9 +78,17 @@ def _made_set(make: Callable[[Any], Any], read: Collection[_Item]) -> Any:
     try:
         _refuse_alike(items)
     except TypeError:  # Some items have no hash. pydantic's error names their places.
-        make([None if isinstance(item, Hashable) else item for item in items])
+        make([*map(_without_hash, items)])
         raise
     return make(items)
+
+
+def _without_hash(item: Any) -> Any:
+    """Return an item if it has no hash, and otherwise None. A tuple may hold a list."""
+    with suppress(TypeError):
+        hash(item)
+        return None
+    return item
 
 
 def _refuse_alike(items: Collection[Any]) -> None:
