@@ -18,7 +18,8 @@ from typing_extensions import TypeVar
 
 from functool.approval import ApprovalRequest, Decision, Grant, json_copy
 from functool.call import ToolCall, ToolSchema
-from functool.errors import DefinitionError, hint_at
+from functool.close_names import hint_at
+from functool.errors import DefinitionError
 
 Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]

@@ -8,8 +8,9 @@ from inspect import signature
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from functool.call import ToolResult
+from functool.close_names import hint_at
 from functool.context import Context
-from functool.errors import DefinitionError, hint_at
+from functool.errors import DefinitionError
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail
 
 T = TypeVar("T")

@@ -65,16 +65,16 @@ def little_work(monkeypatch):
 @pytest.fixture
 def compared(monkeypatch):
     """The known names that unknown ones are compared with, from now on."""
-    from functool import errors
+    from functool import close_names
 
     names = []
-    likeness = errors.likeness
+    likeness = close_names.likeness
 
     def counting(known, name):
         names.append(known)
         return likeness(known, name)
 
-    monkeypatch.setattr(errors, "likeness", counting)
+    monkeypatch.setattr(close_names, "likeness", counting)
     return names
 
 

@@ -53,7 +53,8 @@ from functool.binding import functions
 from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
-from functool.errors import MAX_COMPARED, MAX_PROBLEMS
+from functool.close_names import MAX_COMPARED
+from functool.errors import MAX_PROBLEMS
 from functool.schema import json_schema, readings, shapes
 from tests import signatures
 from tests.schemas import (

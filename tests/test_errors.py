@@ -1,13 +1,10 @@
 """The exception tree."""
 
 import copy
-import difflib
 import pickle
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from functool import (
     ApprovalRequest,
@@ -190,34 +187,3 @@ def test_a_subclass_may_forget_the_init_of_its_base():
     assert refused.metadata["guardrails"] == [
         {"name": "refuse", "stage": "input", "did": "refused"}
     ]
-
-
-def test_the_work_for_a_close_name_does_not_grow_with_the_known_names(compared):
-    """Of many known names the most alike are compared, and among a few every one."""
-    known = [f"tool_number_{n:05}_delete_things" for n in range(2_000)]
-
-    assert f"Did you mean {known[1_234]!r}" in str(
-        UnknownToolError("tool_nmuber_01234_delete_thing", known)
-    )
-    assert len(compared) == errors.MAX_COMPARED
-    short = [f"x{n}" for n in range(2_000)]
-    assert errors.close_names(known[7], [*short, *known]) == [known[7]]
-    assert errors.close_names("", known) == errors.close_names("a", []) == []
-
-
-@given(
-    st.lists(st.text("abc", max_size=6), max_size=errors.MAX_COMPARED), st.text("abc", max_size=6)
-)
-def test_the_close_names_of_a_few_are_those_of_difflib(known, name):
-    """With few known names, the answer is that of a full comparison."""
-    assert errors.close_names(name, known, 3) == difflib.get_close_matches(name, known, n=3)
-    assert errors.close_names(name, known) == difflib.get_close_matches(name, known, n=1)
-
-
-@given(st.text("abc_", max_size=80), st.text("abc_", max_size=80))
-def test_likeness_is_the_ratio_of_difflib(one, other):
-    """Two texts are alike as difflib says, unless their lengths alone make a ratio of 0.6 impossible."""
-    matcher = difflib.SequenceMatcher(None, one, other)
-    expected = matcher.ratio() if matcher.real_quick_ratio() >= 0.6 else 0.0
-
-    assert errors.likeness(one, other) == expected

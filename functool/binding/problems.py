@@ -10,7 +10,8 @@ from typing import Any, get_args
 from pydantic_core import ValidationError, core_schema
 
 from functool.binding.json_text import shown_name
-from functool.errors import MAX_PROBLEMS, close_names
+from functool.close_names import close_names
+from functool.errors import MAX_PROBLEMS
 from functool.schema.admits import names_at
 from functool.schema.json_schema import property_names
 from functool.schema.readings import LONG_PATTERN, MAX_PATTERN, NO_MEMBER, READ

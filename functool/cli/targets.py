@@ -148,7 +148,7 @@ def object_of(target: str) -> Any:
         raise click.ClickException(f"{target} names no object: write FILE:NAME")
     module = _module(place)
     if not hasattr(module, name):
-        from functool.errors import close_names
+        from functool.close_names import close_names
 
         close = close_names(name, vars(module))
         hint = f"; did you mean {close[0]!r}?" if close else ""
