@@ -13,8 +13,8 @@ AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(ENGINES_TESTS) $(EX
 DEMO_NEEDS_local := .local
 DEMO_NEEDS_openai := .demo-openai
 DEMO_NEEDS_anthropic := .demo-anthropic
-CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
-TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
+CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails
+TYPED := functool $(filter-out %/__init__.py,$(wildcard tests/typing/*.py))
 
 .PHONY: help format docs-serve demo test coverage lint types docs laws test-layers test-newest test-oldest test-local \
 	mutants test-dialects test-systems test-agents test-bundled test-mcp test-play test-engines test-package soak \
