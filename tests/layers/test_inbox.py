@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -369,7 +370,7 @@ def test_an_answer_is_found_among_many_requests(path):
     async def main():
         calls = [start(inbox, path=name) for name in ("a", "b")]
         first, second = await waiting(inbox, 2)
-        with sqlite3.connect(path) as database:
+        with closing(sqlite3.connect(path)) as database, database:
             database.execute("UPDATE requests SET request = '?' WHERE id = ?", (first.id,))
         inbox.approve(second.id)
         result = await calls[1 if second.arguments["path"] == "b" else 0]

@@ -12,6 +12,7 @@ import sqlite3
 import stat
 import threading
 import time
+import warnings
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated
@@ -1095,7 +1096,9 @@ def test_the_file_is_its_owners_alone(tmp_path):
 
 def forked(work):
     """Do `work` in a fork that ends in two minutes at the latest; return its process id."""
-    child = os.fork()
+    with warnings.catch_warnings():  # A thread of an earlier test may still be idle.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child:
         return child
     signal.alarm(120)
