@@ -142,6 +142,7 @@ def test_block(block, pages, capsys, tmp_path, monkeypatch, request):
     """A block of the documentation runs as it stands."""
     if block.page not in pages:
         module = ModuleType(f"docs_{block.page.stem.replace('-', '_')}")
+        del module.__spec__  # Since Python 3.15 a traceback warns of a spec without a loader.
         pages[block.page] = Page(sys.modules.setdefault(module.__name__, module))
     page = pages[block.page]
     code = "\n" * (block.line - 1) + block.code
