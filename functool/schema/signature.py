@@ -37,7 +37,7 @@ from functool.schema.parameters import (
     read_parameter,
     text_of,
 )
-from functool.schema.plain import PlainJsonSchema
+from functool.schema.plain import PlainJsonSchema, require_tags
 
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
 _ITERATORS = (
@@ -212,6 +212,7 @@ def _compile(parts: FunctionSchema) -> None:
     parts.core = core_schema.definitions_schema(root, shared) if shared else root
     try:
         made = PlainJsonSchema().generate(parts.core)
+        require_tags(made)
         parts.root = {"type": "object", "properties": {}, **made}
     except Exception as error:
         wrong = f"has no JSON Schema: {str(error).splitlines()[0]}"
