@@ -137,9 +137,9 @@ def _add(parts: FunctionSchema, parameter: inspect.Parameter, hint: Hints) -> No
             raise DefinitionError(f"parameter {name!r}: only one {what} can be injected")
         parts.hidden[name] = source
     elif kind is not parameter.VAR_KEYWORD:
-        parts.parameters.append(read_parameter(parameter, annotation))
+        parts.parameters.append(read_parameter(parameter, annotation, hint.locals))
     elif get_origin(annotation) != cast(Any, Unpack):
-        parts.rest, parts.rest_core = name, core_of(annotation, name)
+        parts.rest, parts.rest_core = name, core_of(annotation, name, hint.locals)
         parts.rest_text = text_of(annotation)
     else:
         _add_unpacked(parts, name, get_args(annotation)[0], hint)
@@ -163,7 +163,7 @@ def _add_unpacked(parts: FunctionSchema, rest: str, kind: Any, hint: Hints) -> N
         if free := value.__parameters__:
             value = value[tuple(given.get(variable, variable) for variable in free)]
         found = Parameter(name, name, None, required, inspect.Parameter.KEYWORD_ONLY)
-        parts.parameters.append(read_annotation(found, value))
+        parts.parameters.append(read_annotation(found, value, hint.locals))
 
 
 def returned_schema(annotation: Any) -> dict[str, Any] | None:
