@@ -915,6 +915,48 @@ def test_local_annotations_resolve():
     assert call(two, {"a": [{"y": 1}]}).value == [After(y=1)]
 
 
+@pytest.mark.parametrize("kind", ["dataclass", "tuple", "model", "rest", "list"])
+def test_local_classes_may_use_local_names(kind):
+    """Postponed annotations of a class inside a function see its local names, also later, at any place."""
+
+    @dataclasses.dataclass
+    class Row:
+        cells: "list[Cell]"
+
+    class Pair(NamedTuple):
+        cell: "Cell"
+
+    class Page(BaseModel):
+        cell: "Cell"
+
+    def rows(x: Row):
+        return x.cells[0]
+
+    def pairs(x: Pair):
+        return x.cell
+
+    def pages(x: Page | None = None):
+        return x.cell
+
+    def rest(**x: Row):
+        return x["x"].cells[0]
+
+    def lists(*x: Row):
+        return x[0].cells[0]
+
+    funcs = {"dataclass": rows, "tuple": pairs, "model": pages, "rest": rest, "list": lists}
+    tool = FunctionTool(funcs[kind])
+
+    class Cell(BaseModel):
+        n: int
+
+    cell = {"n": 1}
+    sent = {"dataclass": {"cells": [cell]}, "tuple": [cell], "model": {"cell": cell}}
+    sent |= {"rest": sent["dataclass"], "list": [sent["dataclass"]]}
+    assert call(tool, {"x": sent[kind]}).value == Cell(n=1)
+    assert "Cell" in tool.schema.plain["$defs"]
+
+
 def test_a_tool_that_waits_for_a_name_takes_the_whole_road_at_its_first_call():
     """Its first call meets guardrails, which may replace it, and a method that waits binds its object."""
 

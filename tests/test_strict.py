@@ -1068,6 +1068,7 @@ def test_an_open_object_hides_no_other_refusal() -> None:
         ({**BOOL, "enum": ["yes"]}, "enum-type"),
         ({"type": "array", "enum": [["a"]]}, "enum-type"),
         ({"enum": [{"a": 1}]}, "enum-type"),
+        ({"enum": ["a", 2, ["b"]]}, "enum-type"),
         ({"enum": []}, "enum-type"),
         ({"type": "dict"}, "type-unknown"),
         ({"type": ["string", "tuple"]}, "type-unknown"),

@@ -140,11 +140,8 @@ class FunctionBinder:
 
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that `values` has validated."""
-        canonical = without_gc(self._given, as_text(arguments))
-        for name, default in self._defaults.items():
-            if name not in canonical:
-                canonical[name] = deepcopy(default)
-        return canonical
+        given = without_gc(self._given, as_text(arguments))
+        return given | {n: deepcopy(d) for n, d in self._defaults.items() if n not in given}
 
     def _given(self, text: str) -> dict[str, Any]:
         """Return what was sent by parameter name, without nulls that stand for defaults."""
@@ -183,14 +180,12 @@ class FunctionBinder:
         if not_finite(text):
             refuse_infinite(sent)
         try:
-            values = self._validate_lax(text)
+            return self._validate_lax(text)
         except ValidationError as error:
             coded = self._decode is not None
             problems = problems_of(error, sent, self._root, self._known, self._tuples, coded)
         except Exception as error:
             raise validator_failed(error) from error
-        else:
-            return values
         raise ArgumentError(problems)
 
     def _refuse_repeats(self, text: str) -> None:

@@ -80,8 +80,9 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
             return None
         if ask:
             marked = replace(call, metadata={**call.metadata, "sources": decided or labels})
-            answer: ToolCall | None = await approval(marked, context)
-            return answer
+            new: ToolCall | None = await approval(marked, context)
+            # The marks are for the person. An edited call keeps the labels of its tools only.
+            return new and replace(new, metadata={**call.metadata, "decision": context.decision})
         raise _refusal(suspect)
 
     if ask:

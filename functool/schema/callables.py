@@ -76,9 +76,7 @@ def inferred_name(func: Any) -> str:
         DefinitionError: Some provider would not accept the callable's name.
     """
     func = without_partials(func)
-    name = getattr(func, "__name__", None)
-    if name is None:
-        name = snake_case(type(func).__name__)
+    name = getattr(func, "__name__", None) or snake_case(type(func).__name__)
     if not _NAME.fullmatch(name):
         raise DefinitionError(f"the name {name!r} does not match {_NAME.pattern}: pass name=...")
     return str(name)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar, get_args
 
 from pydantic import PydanticUserError, TypeAdapter
@@ -38,15 +39,22 @@ def cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
     return ask
 
 
-def core_of(annotation: Any, name: str) -> Any:
+def core_of(annotation: Any, name: str, known: Mapping[str, Any] = {}) -> Any:
     """Return the core schema of the annotation of the parameter `name`.
+
+    The postponed annotations of a class in it, such as a dataclass, may use the `known` names.
 
     Raises:
         Unresolved: The annotation names a class that does not exist yet.
         DefinitionError: The annotation has no schema.
     """
     try:
-        return _core(annotation)
+        with suppress(PydanticUserError):
+            return _core(annotation)
+        # A class in a function: pydantic does not know the local names that it uses.
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        adapter.rebuild(raise_errors=False, _types_namespace=known)
+        return rewritten(dict(adapter.core_schema))
     except PydanticUserError as error:
         reason = str(error).split("\n")[0].split(". ")[0].rstrip(".")
         if error.code == "class-not-fully-defined":

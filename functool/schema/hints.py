@@ -61,8 +61,7 @@ class Hints:
         func = inspect.unwrap(body.__init__ if inspect.isclass(body) else body)
         self.globals: dict[str, Any] = getattr(func, "__globals__", {})
         self.locals: dict[str, Any] = {**_local_names(frame, self.globals), **_class_names(owner)}
-        variables: Any = getattr(func, "__type_params__", ())
-        self.locals |= {variable.__name__: variable for variable in variables}
+        self.locals |= {each.__name__: each for each in getattr(func, "__type_params__", ())}
 
     def __call__(self, annotation: Any, name: str = "return") -> Any:
         """Return the resolved annotation of the parameter `name`.
@@ -74,8 +73,7 @@ class Hints:
         if isinstance(annotation, type) and not get_args(annotation):
             return annotation
         try:
-            holder = SimpleNamespace(__annotations__={"x": annotation})
-            return _as_text(self.of(holder)["x"])
+            return _as_text(self.of(SimpleNamespace(__annotations__={"x": annotation}))["x"])
         except NameError as error:
             raise Unresolved(f"parameter {name!r}: {error}") from error
         except Exception as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote
 
@@ -132,15 +131,6 @@ class Names:
                 edges[name] = {self.of(ref) for ref in refs if isinstance(ref, str)}
                 todo += edges[name]
         return edges
-
-    @property
-    def is_recursive(self) -> bool:
-        """Whether a definition that the schema uses leads back to itself."""
-        try:
-            TopologicalSorter(self.edges).prepare()
-        except CycleError:
-            return True
-        return False
 
     def _free_name(self, ref: str) -> str:
         last = unquote(ref.rpartition("/")[2]).replace("~1", "/").replace("~0", "~")

@@ -113,18 +113,19 @@ def hidden_source(annotation: Any, name: str) -> Any:
     return None
 
 
-def read_parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
-    """Read a parameter of a signature."""
+def read_parameter(parameter: inspect.Parameter, annotation: Any, known: Any) -> Parameter:
+    """Read a parameter of a signature. Classes in the annotation may use the `known` names."""
     name, kind, default = parameter.name, parameter.kind, parameter.default
     if kind is inspect.Parameter.VAR_POSITIONAL:
-        core, text = core_of(cast(Any, list[annotation]), name), text_of(annotation)
+        core, text = core_of(cast(Any, list[annotation]), name, known), text_of(annotation)
         return Parameter(name, name, core, False, kind, description=text)
     if isinstance(default, FieldInfo):
         annotation, default = Annotated[annotation, default], EMPTY
-    return read_annotation(Parameter(name, name, None, default is EMPTY, kind, default), annotation)
+    found = Parameter(name, name, None, default is EMPTY, kind, default)
+    return read_annotation(found, annotation, known)
 
 
-def read_annotation(found: Parameter, annotation: Any) -> Parameter:
+def read_annotation(found: Parameter, annotation: Any, known: Any) -> Parameter:
     """Fill in a parameter from its annotation: type, description, alias and default."""
     found.description = text_of(annotation)
     if get_origin(annotation) is Annotated:
@@ -138,7 +139,7 @@ def read_annotation(found: Parameter, annotation: Any) -> Parameter:
     if found.default is Inject or isinstance(found.default, Inject):
         wrong = "Inject belongs in the annotation: Annotated[T, Inject(...)]"
         raise DefinitionError(f"parameter {found.name!r}: {wrong}")
-    found.core = core_of(annotation, found.name)
+    found.core = core_of(annotation, found.name, known)
     return found
 
 
@@ -161,7 +162,10 @@ def text_of(annotation: Any) -> str:
 def _read_field(found: Parameter, info: FieldInfo) -> None:
     alias = info.validation_alias or info.alias
     if alias is not None:
-        found.wire = alias if isinstance(alias, str) else _first_alias(alias)
+        names = [name for name in getattr(alias, "choices", [alias]) if isinstance(name, str)]
+        if not names:
+            raise DefinitionError(f"the alias {alias!r} is a path: a parameter needs one name")
+        found.wire = names[0]
     if found.default is EMPTY and not info.is_required():
         found.default, found.required, found.by_field = info.default, False, True
         found.factory = cast(Any, info.default_factory)
@@ -177,10 +181,3 @@ def _type_part(info: FieldInfo) -> FieldInfo:
     part: FieldInfo = Field(**kept)
     part.metadata = [*info.metadata]
     return part
-
-
-def _first_alias(alias: Any) -> str:
-    names = [choice for choice in getattr(alias, "choices", ()) if isinstance(choice, str)]
-    if not names:
-        raise DefinitionError(f"the alias {alias!r} is a path: a parameter needs one name")
-    return names[0]

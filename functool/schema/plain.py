@@ -11,6 +11,7 @@ from pydantic_core import PydanticOmit, PydanticSerializationError, core_schema,
 
 from functool.errors import DefinitionError
 from functool.schema.docstrings import parse
+from functool.schema.json_schema import lookup, walk
 from functool.schema.shapes import values_of
 
 # Patterns of numbers as texts. pydantic accepts a little more, such as spaces around a number.
@@ -156,6 +157,20 @@ class PlainJsonSchema(GenerateJsonSchema):
         bounds = {word: schema.get(word) for word in _BOUNDS}
         pattern = _INTEGER if kind == "integer" else _NUMBER
         return {"type": "string", "pattern": pattern, **_bounds_text(bounds)}
+
+
+def require_tags(root: dict[str, Any]) -> None:
+    """Require the tag in the members of each tagged union, as pydantic does despite a default."""
+    for union in walk(root):
+        about, todo = union.get("discriminator"), [union]
+        tag = about.get("propertyName") if isinstance(about, dict) else None
+        while tag and todo:
+            part: Any = todo.pop()
+            part = lookup(root, part["$ref"]) if "$ref" in part else part
+            todo += part.get("oneOf", ())  # A member may be a union itself.
+            if tag in part.get("properties", ()):
+                part["required"] = [*dict.fromkeys((tag, *part.get("required", ())))]
+                part["properties"][tag].pop("default", None)
 
 
 def _bounds_text(bounds: dict[str, Any]) -> dict[str, str]:

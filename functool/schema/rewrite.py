@@ -47,6 +47,7 @@ def rewritten(core: Any) -> Any:
     - A `Literal` of Enum members also accepts the values of these members, and an Enum accepts
       values that JSON writes in another way, such as tuples and dates.
     - A number that is allowed as a dict key is also accepted as a text, since JSON keys are texts.
+    - An `Iterable` is a list. pydantic would check its items only when the body asks for them.
 
     A model with its own `__init__` checks its arguments itself, so it is not changed.
     """
@@ -54,6 +55,8 @@ def rewritten(core: Any) -> Any:
         return core
     made: Any = {**inside(core, rewritten)}
     kind = core.get("type")
+    if kind == "generator":
+        made["type"] = "list"
     if kind == "float":
         made["allow_inf_nan"] = False
     if kind == "complex":

@@ -37,7 +37,7 @@ from functool.schema.parameters import (
     read_parameter,
     text_of,
 )
-from functool.schema.plain import PlainJsonSchema
+from functool.schema.plain import PlainJsonSchema, require_tags
 
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
 _ITERATORS = (
@@ -137,9 +137,9 @@ def _add(parts: FunctionSchema, parameter: inspect.Parameter, hint: Hints) -> No
             raise DefinitionError(f"parameter {name!r}: only one {what} can be injected")
         parts.hidden[name] = source
     elif kind is not parameter.VAR_KEYWORD:
-        parts.parameters.append(read_parameter(parameter, annotation))
+        parts.parameters.append(read_parameter(parameter, annotation, hint.locals))
     elif get_origin(annotation) != cast(Any, Unpack):
-        parts.rest, parts.rest_core = name, core_of(annotation, name)
+        parts.rest, parts.rest_core = name, core_of(annotation, name, hint.locals)
         parts.rest_text = text_of(annotation)
     else:
         _add_unpacked(parts, name, get_args(annotation)[0], hint)
@@ -163,7 +163,7 @@ def _add_unpacked(parts: FunctionSchema, rest: str, kind: Any, hint: Hints) -> N
         if free := value.__parameters__:
             value = value[tuple(given.get(variable, variable) for variable in free)]
         found = Parameter(name, name, None, required, inspect.Parameter.KEYWORD_ONLY)
-        parts.parameters.append(read_annotation(found, value))
+        parts.parameters.append(read_annotation(found, value, hint.locals))
 
 
 def returned_schema(annotation: Any) -> dict[str, Any] | None:
@@ -212,6 +212,7 @@ def _compile(parts: FunctionSchema) -> None:
     parts.core = core_schema.definitions_schema(root, shared) if shared else root
     try:
         made = PlainJsonSchema().generate(parts.core)
+        require_tags(made)
         parts.root = {"type": "object", "properties": {}, **made}
     except Exception as error:
         wrong = f"has no JSON Schema: {str(error).splitlines()[0]}"

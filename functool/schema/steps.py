@@ -112,9 +112,7 @@ def decode_tuple(
     if not known or len(found) != len(value):
         return value
     found = step(found, memo) if step else found
-    given = names
-    if len(found) < len(names):
-        given = names[: max((names.index(name) + 1 for name in found), default=0)]
+    given = names[: max((i + 1 for i, name in enumerate(names) if name in found), default=0)]
     plain = [found[name] if name in found else deepcopy(default_of(items[name])) for name in given]
     return value if UNSET in plain or len(plain) < least else plain
 

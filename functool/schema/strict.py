@@ -199,11 +199,11 @@ class _Reader:
     def choice(self, s: dict[str, Any], types: list[str], path: str) -> Form:
         values = shapes.values_of(s) or []
         types = types or [*dict.fromkeys(shapes.NAMES.get(type(value), "") for value in values)]
-        types = [name for name in types if name in shapes.SAMPLES]
         values = [value for value in values if shapes.is_type(value, types)]
-        if not values:
+        if not values or any(isinstance(value, (list, dict)) for value in values):
             reason = "each value has to be a scalar, and of the type that is given"
             return self.fail(path, f"enum-type: {reason}")
+        types = [name for name in types if name in shapes.SAMPLES]
         choice = {"const": values[0]} if "const" in s else {"enum": values}
         return Form({**subset.typed(types), **choice})
 

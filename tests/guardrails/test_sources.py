@@ -25,6 +25,7 @@ from functool import (
 from functool.guardrails import require_approval, trusted_only
 from functool.guardrails.labels import SHOWS_OTHERS
 from functool.guardrails.sources import wanted_results
+from tests.guardrails.tools import Person, edit
 from tests.schemas import STR
 from tests.support import call, taking
 
@@ -258,6 +259,21 @@ def test_a_person_is_shown_the_source():
     assert run(tool, arguments, context).error.type == "ApprovalRequired"
     assert tool.requires_approval
     assert not pay_tool(trusted_only("to"))[0].requires_approval
+
+
+def test_an_edited_call_has_the_labels_of_its_tools_only():
+    """The marks that a person was shown label neither the result nor the call of the tool inside."""
+    tool, paid = pay_tool(trusted_only("to"))
+    ask = trusted_only("to", ask=True, wrote=lambda context: "hello")
+    outer = WrapperTool(tool, input_guardrails=[ask])
+    person = Context(approver=Person(edit(to="b", amount=2)))
+
+    done = run(outer, {"to": "a", "amount": 1}, person)
+    assert (done.success, done.metadata.get("sources")) == (True, None)
+    assert done.metadata["decision"]["request"]["sources"] == {"/to": ["the model"]}
+    labelled = run(outer, {"to": "a", "amount": 1}, person, {"/amount": ["web"]})
+    assert (labelled.success, labelled.metadata["sources"]) == (True, ["web"])
+    assert paid == [("b", 2), ("b", 2)]
 
 
 @pytest.mark.parametrize("edit", [None, {"to": "b", "amount": 2}])
