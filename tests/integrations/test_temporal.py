@@ -495,6 +495,21 @@ def test_progress_becomes_the_heartbeat(host):
     assert host.during([slow], watched) == [{"message": "halfway", "done": 1, "total": 2}]
 
 
+@pytest.mark.parametrize("told", ["x" * 3_000_000, 10**5_000], ids=["text", "integer"])
+def test_progress_of_any_size_loses_no_call(host, told):
+    """A progress value that no heartbeat can carry is shortened, and its worker does not count as lost."""
+
+    @FunctionTool
+    async def slow(context: Context) -> str:
+        context.emit("tool:progress", value=told)
+        await asyncio.sleep(2.5)  # Longer than the host waits for a heartbeat.
+        return "done"
+
+    [result] = host.ask([slow], call("slow"))
+
+    assert (result.error, result.value) == (None, "done")
+
+
 def test_what_is_too_large_is_said(host):
     """Arguments that are too large run nothing; a result that is too large is told as such, once."""
     ran = []
@@ -515,6 +530,22 @@ def test_what_is_too_large_is_said(host):
     assert sent.text.startswith("The call was not run: its arguments have 2,000,")
     assert got.error.type == again.error.type == "ResultTooLarge"
     assert ran == [1]
+
+
+def test_a_refusal_that_is_too_large_says_that_nothing_ran(host):
+    """A request for approval repeats the arguments, and may be too large although they are not."""
+    ran = []
+
+    async def pay(note: str) -> None:
+        ran.append(1)
+
+    guarded = FunctionTool(pay, input_guardrails=[require_approval()])
+    [result] = host.ask(
+        [FunctionTool(pay)], call("pay", note='"' * 500_000), worker_tools=[guarded]
+    )
+
+    assert result.text.startswith("The call was not run, but its result has 2,000,")
+    assert ran == []
 
 
 def test_a_server_that_cannot_be_reached_is_said(server):
