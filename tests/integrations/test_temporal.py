@@ -19,7 +19,8 @@ from pydantic import Field
 pytest.importorskip("temporalio", reason="temporalio is not installed: make test-engines")
 
 from temporalio import workflow
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.exceptions import CancelledError
 from temporalio.service import RetryConfig, RPCError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, Worker
@@ -709,6 +710,83 @@ def test_a_workflow_calls_tools_under_their_names(server, queue):
     assert before == []
     assert result == [3, 4, 5, 3, "JournalConflict", 7]
     assert (sorted(ADDED), PAID) == ([(1, 2), (2, 2), (3, 2)], [(5, 2)])
+
+
+WAITING: list[str] = []
+
+
+@FunctionTool
+async def wait() -> None:
+    """Wait for a cancellation."""
+    WAITING.append("began")
+    await asyncio.sleep(600)
+
+
+@workflow.defn
+class Cancelled:
+    """A workflow that is cancelled in a call, or cancels the call itself."""
+
+    @workflow.run
+    async def run(self, queue: str, itself: bool) -> str:
+        run = workflow.info().workflow_id
+        tools = durable(Toolset([wait]), None, run=run, task_queue=queue, heartbeat=1.0)
+        asked = asyncio.create_task(tools.call(call("wait")))
+        if itself:
+            await asyncio.sleep(1)
+            asked.cancel()
+        return (await asked).text
+
+
+@pytest.mark.parametrize("itself", [True, False])
+def test_a_cancellation_inside_a_workflow_is_no_answer(server, queue, itself):
+    """A cancelled call raises, so a cancelled workflow ends and does not go on with an answer."""
+    WAITING.clear()
+
+    async def main():
+        client, given = server.client, {"task_queue": queue}
+        async with Worker(client, activities=activities([wait]), workflows=[Cancelled], **given):
+            handle = await client.start_workflow(
+                Cancelled.run, args=[queue, itself], id=queue, **given
+            )
+            while not WAITING:
+                await asyncio.sleep(0.05)
+            if not itself:
+                await handle.cancel()
+            try:
+                return await handle.result()
+            except WorkflowFailureError as failure:
+                return type(failure.cause)
+
+    assert server.run(main()) is CancelledError
+
+
+@FunctionTool
+async def alarm() -> None:
+    """Stop the run."""
+    raise Tripwire("stop")
+
+
+@workflow.defn(failure_exception_types=[Tripwire])
+class Stopped:
+    """A workflow that a tripwire stops."""
+
+    @workflow.run
+    async def run(self, queue: str) -> str:
+        tools = durable([alarm], None, run="r", task_queue=queue, heartbeat=1.0)
+        return (await tools[0].invoke(call("alarm"))).text
+
+
+def test_a_tripwire_fails_a_workflow_that_names_it(server, queue):
+    """The workflow ends, with the words of the tripwire."""
+
+    async def main():
+        client, given = server.client, {"task_queue": queue}
+        async with Worker(client, activities=activities([alarm]), workflows=[Stopped], **given):
+            with pytest.raises(WorkflowFailureError) as failed:
+                await client.execute_workflow(Stopped.run, queue, id=queue, **given)
+            return failed.value.cause
+
+    assert str(server.run(main())) == "Tripwire: stop"
 
 
 KEYS: list[str] = []
