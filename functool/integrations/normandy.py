@@ -19,6 +19,7 @@ from functool import (
     ToolDisabledError,
     ToolModel,
     Toolset,
+    Tripwire,
     WrapperTool,
 )
 from functool.executors import checked_timeout
@@ -137,11 +138,22 @@ async def execute_parallel(
     timeout: float | None = None,
     context: Context[Any] | None = None,
 ) -> list[Ok[Any] | Err]:
-    """Run several tools at the same time. Return their results in the order of the calls."""
+    """Run several tools at the same time. Return their results in the order of the calls.
+
+    Raises:
+        Tripwire: A call stopped the run. The others have ended, and `.results` holds their results.
+    """
     runs = (
         execute(registry, name, input, timeout=timeout, context=context) for name, input in calls
     )
-    return list(await asyncio.gather(*runs))
+    ended = await asyncio.gather(*runs, return_exceptions=True)
+    results = [one for one in ended if not isinstance(one, BaseException)]
+    for raised in ended:
+        if isinstance(raised, Tripwire):
+            raised.results = results
+        if isinstance(raised, BaseException):
+            raise raised
+    return results
 
 
 async def execute_sequential(

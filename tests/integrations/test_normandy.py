@@ -226,6 +226,26 @@ def test_the_context_reaches_the_tool() -> None:
     assert run(Registry([who]), "who", context=Context("Bo")) == Ok("Bo")
 
 
+def test_a_tripwire_waits_for_the_calls_beside_it() -> None:
+    """No body goes on after the tripwire was raised, and it carries what the others returned."""
+    done = []
+
+    @FunctionTool
+    async def slow() -> str:
+        """Take a few turns of the event loop."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+        done.append("slow")
+        return "slow"
+
+    calls = [("slow", None), ("stopped", None), ("slow", None)]
+    with pytest.raises(Tripwire) as stop:
+        asyncio.run(execute_parallel(Registry([slow, stopped]), calls))
+
+    assert done == ["slow", "slow"]
+    assert stop.value.results == [Ok("slow"), Ok("slow")]
+
+
 def test_parallel_results_keep_the_order_of_the_calls() -> None:
     """The calls run side by side, and a slow first one is still the first result."""
     gate = asyncio.Event()
