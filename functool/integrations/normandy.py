@@ -121,7 +121,9 @@ async def execute(
         ToolCall(name=name, arguments={} if input is None else input), context
     )
     if result.error is None:
-        return Ok(result.value)
+        # After `shown_as` a model may read only the output. A body may also give nothing else.
+        is_shown = result.structured is None and bool(result.output)
+        return Ok(result.text if is_shown else result.value)
     if result.error.type == "ToolTimeoutError":
         return Err(f"Tool execution timeout after {limit if own is None else min(limit, own):g}ms")
     if result.error.type in _REASONS:
