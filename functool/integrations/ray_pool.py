@@ -214,7 +214,7 @@ class _Sender:
                 packed = packed_chunk(chunk, [job.request for job in jobs])
                 try:
                     # Send here, not in a task: a task would begin only after all other ready ones.
-                    sent = _asked(actor.handle.run, packed)
+                    sent = _call(actor.handle.run, packed)
                 except Exception as error:
                     self._count(actor, -len(jobs))
                     self._give_up(jobs, error)
@@ -247,7 +247,7 @@ class _Sender:
                 self._send()
                 if not missing:
                     return
-                sent = _asked(actor.handle.more, chunk)
+                sent = _call(actor.handle.more, chunk)
         except Exception as error:  # Ray raises more than its own errors.
             self._lose(actor, missing, type(error).__name__)
         finally:
@@ -285,7 +285,7 @@ class _Sender:
         """
         while actor.lost:
             try:
-                pinged = _asked(actor.handle.ping)
+                pinged = _call(actor.handle.ping)
             except Exception as error:
                 self._asked.discard(actor)
                 self._give_up_waiting(error)
@@ -307,7 +307,7 @@ class _Sender:
             await asyncio.wait([asyncio.wrap_future(cancelled)], timeout=CANCEL_SECONDS)
 
 
-def _asked(method: Any, *arguments: Any) -> Any:
+def _call(method: Any, *arguments: Any) -> Any:
     """Call a method of an actor, and return what to await.
 
     Raises:
