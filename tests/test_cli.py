@@ -457,6 +457,17 @@ def test_a_tool_as_a_command():
     assert (result.stdout, result.exit_code) == ("3\n", 0)
 
 
+def test_a_command_says_which_file_cannot_be_read(tmp_path):
+    """A file that an option names and nobody can read is an error without a traceback."""
+    (tmp_path / "latin.txt").write_bytes(b"\xe9")
+    command = export(FunctionTool(lambda text: text, name="say"))
+    for name in ("nothing.txt", "latin.txt"):
+        result = CliRunner().invoke(command, ["--text", f"@{tmp_path / name}"])
+
+        assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+        assert name in result.output
+
+
 # check
 
 

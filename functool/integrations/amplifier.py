@@ -355,7 +355,10 @@ def _adopted(native: Any) -> ToolResult:
         return ToolResult.of(native)
     if not native.success:
         error = native.error or {}
-        text = native.get_serialized_output()
+        try:
+            text = native.get_serialized_output()
+        except (TypeError, ValueError):  # The output is no JSON: it holds a date, for example.
+            text = ToolResult.of(native.output).text
         message = str(error.get("message") or text)
         output: list[Content] = [] if text == message else [TextContent(text=text)]
         details = {

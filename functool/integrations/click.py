@@ -294,7 +294,10 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
-        text = _text(value)
+        try:
+            text = _text(value)
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.FileError(value[1:], str(error)) from error
         if self.name == "string":
             return text
         try:

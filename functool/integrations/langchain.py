@@ -35,6 +35,7 @@ from functool import (
     ToolEvent,
     ToolResult,
     ToolSettings,
+    Tripwire,
 )
 from functool.call import failure_of
 from functool.content import base64_of
@@ -57,6 +58,7 @@ try:
     from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException
     from langchain_core.tools import Tool as TextTool
     from langchain_core.tools.base import TOOL_MESSAGE_BLOCK_TYPES
+    from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt import ToolRuntime
 
     from functool.integrations.langchain_artifact import artifact_of
@@ -69,7 +71,15 @@ try:
 except ImportError as _error:
     raise missing("LangChain", "langchain") from _error
 
-__all__ = ["adopt", "export", "export_all", "runner"]
+__all__ = ["RunStopped", "adopt", "export", "export_all", "runner"]
+
+
+class RunStopped(Tripwire, GraphBubbleUp):
+    """A `Tripwire` that ends a run of LangGraph. A graph raises it unchanged.
+
+    LangGraph may try a node again after any other exception, and its `ToolNode` and LangChain's
+    middleware may make an answer of it.
+    """
 
 
 def export(tool: Tool) -> BaseTool:
@@ -77,7 +87,7 @@ def export(tool: Tool) -> BaseTool:
 
     The model reads a failure as a `ToolMessage` with status "error". The `ToolResult` is the
     message's artifact. Without a call id the tool returns the body's value, or raises
-    `ToolException`.
+    `ToolException`. A `Tripwire` ends the run as `RunStopped`.
 
     A call that waits for approval interrupts the graph. The interrupt's value is the request.
     Resume the graph with `Command(resume=True)` to approve, or with False or a reason to refuse.
@@ -140,6 +150,8 @@ class _Exported(BaseTool):
             while (request := request_of(result)) and runtime_of_graph() is not None:
                 context = _decided(self.tool, call, request, context)
                 result = await answer_to(self.tool, call, context)
+        except Tripwire as tripwire:
+            raise RunStopped(str(tripwire)) from tripwire
         finally:
             stop_forwarding()
         return _bare(result) if bare else _message(result, call)

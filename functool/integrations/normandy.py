@@ -19,6 +19,7 @@ from functool import (
     ToolDisabledError,
     ToolModel,
     Toolset,
+    Tripwire,
     WrapperTool,
 )
 from functool.executors import checked_timeout
@@ -120,7 +121,9 @@ async def execute(
         ToolCall(name=name, arguments={} if input is None else input), context
     )
     if result.error is None:
-        return Ok(result.value)
+        # After `shown_as` a model may read only the output. A body may also give nothing else.
+        is_shown = result.structured is None and bool(result.output)
+        return Ok(result.text if is_shown else result.value)
     if result.error.type == "ToolTimeoutError":
         return Err(f"Tool execution timeout after {limit if own is None else min(limit, own):g}ms")
     if result.error.type in _REASONS:
@@ -137,11 +140,22 @@ async def execute_parallel(
     timeout: float | None = None,
     context: Context[Any] | None = None,
 ) -> list[Ok[Any] | Err]:
-    """Run several tools at the same time. Return their results in the order of the calls."""
+    """Run several tools at the same time. Return their results in the order of the calls.
+
+    Raises:
+        Tripwire: A call stopped the run. The others have ended, and `.results` holds their results.
+    """
     runs = (
         execute(registry, name, input, timeout=timeout, context=context) for name, input in calls
     )
-    return list(await asyncio.gather(*runs))
+    ended = await asyncio.gather(*runs, return_exceptions=True)
+    results = [one for one in ended if not isinstance(one, BaseException)]
+    for raised in ended:
+        if isinstance(raised, Tripwire):
+            raised.results = results
+        if isinstance(raised, BaseException):
+            raise raised
+    return results
 
 
 async def execute_sequential(

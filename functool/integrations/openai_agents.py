@@ -39,6 +39,7 @@ from functool.integrations._agents import (
     relayed,
 )
 from functool.integrations.values import json_or_text, opened
+from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 
 try:
@@ -252,7 +253,7 @@ def _context_of(run: RunContextWrapper[Any]) -> Context[Any]:
     key = id(run.usage)
     context = _contexts.get(key)
     if context is None:
-        context = _contexts[key] = Context(run.context)
+        context = _contexts[key] = passing(Context(run.context))
         weakref.finalize(run.usage, _contexts.pop, key, None).atexit = False
     return context
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, overload
 
 from functool import Context, Tool, ToolCall, ToolResult, Toolset, Tripwire, WrapperTool
-from functool.call import to_json
+from functool.call import metadata_of, to_json
 from functool.layers import some_tools
 
 try:
@@ -108,7 +108,9 @@ class _Traced(WrapperTool):
             )
         if self._content:
             span.set_attribute("gen_ai.tool.call.result", result.text)
-        for deed in result.metadata.get("guardrails", ()):
+        noted = metadata_of(result).get("guardrails")
+        deeds = noted if isinstance(noted, list) else []  # A body may use the name for its own.
+        for deed in (each for each in deeds if isinstance(each, dict)):
             span.add_event(
                 "guardrail",
                 {f"functool.guardrail.{key}": str(value) for key, value in deed.items()},

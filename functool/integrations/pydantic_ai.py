@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,7 +69,7 @@ try:
         ToolReturn,
     )
     from pydantic_ai.exceptions import ApprovalRequired as Paused
-    from pydantic_ai.exceptions import CallDeferred
+    from pydantic_ai.exceptions import CallDeferred, UserError
     from pydantic_ai.models.test import TestModel
     from pydantic_ai.usage import RunUsage
 
@@ -280,11 +281,12 @@ class _Shared:
 
     async def _forward(self, event: ToolEvent) -> None:
         if (run := self.calls.get(event.call_id)) is not None:
-            await run.emit(
-                ToolProgressEvent(
-                    tool_call_id=event.call_id, what=event.kind, details=dict(event.data)
+            with suppress(UserError):  # A call of a durable run cannot reach the run's stream.
+                await run.emit(
+                    ToolProgressEvent(
+                        tool_call_id=event.call_id, what=event.kind, details=dict(event.data)
+                    )
                 )
-            )
 
 
 _runs: dict[tuple[int, int], _Shared] = {}

@@ -11,6 +11,7 @@ from functool.integrations._agents import Agreement, arguments_led_to, asker, mi
 
 try:
     from pydantic_ai import RunContext
+    from pydantic_ai.exceptions import UserError
     from pydantic_ai.messages import ModelResponse
 except ImportError as _error:
     raise missing("pydantic-ai", "pydantic-ai") from _error
@@ -90,14 +91,9 @@ def _as_asked(
     pydantic-ai passes only the edited call (`override_args`), but functool needs both. It validates
     the edited arguments, runs the guardrails again, and tells the model what was changed.
     """
-    # Within a turn pydantic-ai refuses two calls with the same id. So the last turn with this id
-    # holds the call.
-    turns = [message for message in reversed(run.messages) if isinstance(message, ModelResponse)]
-    calls = (part for turn in turns for part in turn.tool_calls if part.tool_call_id == call.id)
-    made = next(calls, None)
-    if made is None:  # No message holds the call, so there is nothing to compare with.
+    sent = _as_made(tool, call, run, shown)
+    if sent is None:  # There is nothing to compare with.
         return call, None
-    sent = made.args_as_dict()
     try:
         asked, given = tool.bind(sent).arguments, _bound(tool, call.arguments)
     except ArgumentError:  # The tool will refuse the call.
@@ -106,6 +102,27 @@ def _as_asked(
     if any(same_json(given, one) for one in seen):
         return call, None
     return replace(call, arguments=sent), given
+
+
+def _as_made(
+    tool: Tool, call: ToolCall, run: RunContext[Any], shown: ApprovalRequest | None
+) -> dict[str, Any] | None:
+    """Return the arguments that the model sent, or None if neither message nor request has them."""
+    try:
+        messages = run.messages
+    except UserError:  # A call of a durable run, as in an activity, has no messages.
+        messages = []
+    # Within a turn pydantic-ai refuses two calls with the same id. So the last turn with this id
+    # holds the call.
+    turns = [message for message in reversed(messages) if isinstance(message, ModelResponse)]
+    calls = (part for turn in turns for part in turn.tool_calls if part.tool_call_id == call.id)
+    made = next(calls, None)
+    if made is not None:
+        return made.args_as_dict()
+    if shown is not None and (shown.tool, shown.call_id) == (tool.name, call.id):
+        shown_form: Any = tool.sent_form(shown.arguments)
+        return dict(shown_form)
+    return None
 
 
 def _bound(tool: Tool, arguments: Any) -> dict[str, Any]:

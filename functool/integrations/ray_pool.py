@@ -213,12 +213,11 @@ class _Sender:
                     job.actor, job.chunk, job.place = actor, chunk, place
                 packed = packed_chunk(chunk, [job.request for job in jobs])
                 try:
-                    if not ray.is_initialized():  # Otherwise Ray would start a new cluster.
-                        raise RuntimeError("Ray is not connected")
                     # Send here, not in a task: a task would begin only after all other ready ones.
-                    sent = actor.handle.run.remote(packed)
+                    sent = _call(actor.handle.run, packed)
                 except Exception as error:
-                    self._give_up(actor, jobs, error)
+                    self._count(actor, -len(jobs))
+                    self._give_up(jobs, error)
                 else:
                     self._begin(self._exchange(actor, chunk, jobs, sent))
 
@@ -248,16 +247,23 @@ class _Sender:
                 self._send()
                 if not missing:
                     return
-                sent = actor.handle.more.remote(chunk)
+                sent = _call(actor.handle.more, chunk)
         except Exception as error:  # Ray raises more than its own errors.
             self._lose(actor, missing, type(error).__name__)
         finally:
             self._count(actor, -len(missing))
 
-    def _give_up(self, actor: _Actor, jobs: list[_Job], error: Exception) -> None:
+    def _give_up_waiting(self, error: Exception) -> None:
+        """Fail the calls that wait, unless another actor can still get them."""
+        if all(actor.lost for actor in self._actors):
+            jobs = [job for job in self._waiting if not job.answer.done()]
+            self._waiting.clear()
+            if jobs:
+                self._give_up(jobs, error)
+
+    def _give_up(self, jobs: list[_Job], error: Exception) -> None:
         """Fail the calls that could not be sent."""
         logger.error("Ray takes no calls: connect it and make the tools anew", exc_info=error)
-        self._count(actor, -len(jobs))
         for job in jobs:
             job.actor = None
             refused = ToolError(f"The call of {job.tool} was not run: no worker can be reached.")
@@ -273,10 +279,19 @@ class _Sender:
                 job.answer.set_exception(WorkerLost(job.tool, reason))
 
     async def _await_return(self, actor: _Actor) -> None:
-        """Ping a lost actor until it answers. Then send it calls again."""
+        """Ping a lost actor until it answers. Then send it calls again.
+
+        If Ray cannot even ask it, as after the end of the cluster, the calls that wait fail.
+        """
         while actor.lost:
             try:
-                await actor.handle.ping.remote()
+                pinged = _call(actor.handle.ping)
+            except Exception as error:
+                self._asked.discard(actor)
+                self._give_up_waiting(error)
+                return
+            try:
+                await pinged
                 actor.lost = False
             except RayError:
                 await asyncio.sleep(PING_SECONDS)
@@ -290,6 +305,17 @@ class _Sender:
         with suppress(Exception):  # An error of Ray must not stop the cancellation here.
             cancelled = job.actor.handle.cancel.remote(job.chunk, job.place).future()
             await asyncio.wait([asyncio.wrap_future(cancelled)], timeout=CANCEL_SECONDS)
+
+
+def _call(method: Any, *arguments: Any) -> Any:
+    """Call a method of an actor, and return what to await.
+
+    Raises:
+        RuntimeError: Ray is not connected. It would start a new cluster for the call.
+    """
+    if not ray.is_initialized():
+        raise RuntimeError("Ray is not connected")
+    return method.remote(*arguments)
 
 
 def _packed(tools: Toolset) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from temporalio.exceptions import (
     ApplicationError,
     TimeoutError,
     TimeoutType,
+    is_cancelled_exception,
 )
 from temporalio.service import RPCError
 
@@ -123,6 +125,7 @@ class WithinWorkflow:
         """Return the outcome of an activity, and whether this workflow had started it before.
 
         Raises:
+            CancelledError: The call is being cancelled.
             Failed: The activity ended without an outcome.
         """
         known = activity in self._started
@@ -136,6 +139,9 @@ class WithinWorkflow:
         try:
             return await self._started[activity], known
         except ActivityError as error:
+            # The activity of a cancelled call ends with this error, and not with a CancelledError.
+            if is_cancelled_exception(error) and _is_being_cancelled():
+                raise asyncio.CancelledError from error
             cause = error.cause or error
             started = _iso(workflow.now())
             clean = _never_began(cause)
@@ -158,6 +164,11 @@ def _options(tool: Tool, task_queue: str, limits: Limits) -> dict[str, Any]:
             maximum_attempts=ATTEMPTS, non_retryable_error_types=["NotFoundError"]
         ),
     }
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _never_began(cause: Any) -> bool:

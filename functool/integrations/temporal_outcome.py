@@ -26,6 +26,12 @@ from functool.layers.journal_record import failure_from, outcome_of, text_of
 MAX_PAYLOAD = 1_900_000
 """The most bytes of a request or an outcome. By default a server refuses more than 2 MiB."""
 
+_EFFECTS = {
+    "done": "The call took effect",
+    "refused": "The call was not run",
+    "unknown": "It is unknown whether the call took effect",
+}
+
 
 class Request(TypedDict):
     """One call on its way to a worker."""
@@ -97,8 +103,8 @@ def outcome_for(
     )
     if (size := len(_json(outcome).encode())) > MAX_PAYLOAD:
         large = ToolResult.failed(
-            f"The call took effect, but its result has {size:,} bytes, and Temporal carries"
-            f" {MAX_PAYLOAD:,}. Let the tool store it elsewhere and return where it is.",
+            f"{_EFFECTS[state]}, but its result has {size:,} bytes, and Temporal carries"
+            f" {MAX_PAYLOAD:,}. Store large data elsewhere and pass where it is.",
             type="ResultTooLarge",
         )
         outcome["result"] = text_of(large)

@@ -19,6 +19,7 @@ from functool import (
     Toolset,
     Tripwire,
 )
+from functool.call import cut_str
 from functool.executors import inline
 from functool.integrations.far_approval import with_approval
 from functool.integrations.temporal_outcome import (
@@ -198,9 +199,13 @@ async def _alive(context: Context[Any], call: ToolCall) -> AsyncIterator[None]:
 
 
 def _plain(data: Any) -> Any:
-    """Return the data of a progress event with values that JSON can express."""
-    return {
-        key: value if isinstance(value, (int, float)) else str(value)
-        for key, value in data.items()
-        if value is not None
-    }
+    """Return the data of a progress event as short values that JSON can express.
+
+    The server drops a heartbeat of more than 2 MiB, and the worker would count as lost.
+    """
+    return {key: _short(value) for key, value in data.items() if value is not None}
+
+
+def _short(value: Any) -> Any:
+    is_number = isinstance(value, float) or (isinstance(value, int) and value.bit_length() < 64)
+    return value if is_number else cut_str(value)

@@ -31,6 +31,7 @@ from functool import (
 from functool.executors import in_thread
 from functool.integrations._agents import answer_to
 from functool.integrations.values import json_items
+from functool.layers.passing import passing
 from functool.layers.some_tools import one_tool
 
 try:
@@ -295,6 +296,7 @@ def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolC
         context: Context[Any] = Context(self.config, approver=asks, metadata=about)
         # All tools of a manager share the state of its run, for example a budget.
         context.state = self.functool_state
+        passing(context)  # An approval that comes after the call would find another context.
         progress = Progress(self, tool_call)
         context.subscribe(progress)
         call = ToolCall(name=tool.name, arguments=tool_call.arguments or {}, id=tool_call.id)

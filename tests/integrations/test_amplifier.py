@@ -776,7 +776,8 @@ def test_adopt_takes_plain_values_and_output_beside_an_error() -> None:
         async def execute(self, input: dict[str, Any]) -> Any:
             if input["x"]:
                 error = {"message": "failed", "code": 2}
-                return NativeResult(success=False, output={"exit": 2}, error=error)
+                output = {"exit": 2} if input["x"] == 1 else {"since": date(2026, 1, 2)}
+                return NativeResult(success=False, output=output, error=error)
             return [1, 2]
 
     tool = amplifier.adopt(Plain())
@@ -784,6 +785,7 @@ def test_adopt_takes_plain_values_and_output_beside_an_error() -> None:
     failed = call(tool, {"x": 1})
     assert (failed.error.type, failed.error.message) == ("ToolError", "failed")
     assert (failed.text, failed.error.details) == ('failed\n{"exit": 2}', {"code": 2})
+    assert call(tool, {"x": 2}).text == 'failed\n{"since":"2026-01-02"}'
 
 
 def test_adopt_takes_amplifiers_own_mock_tool() -> None:

@@ -21,7 +21,7 @@ from langchain_core.tools import tool as native_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode, ToolRuntime
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, RetryPolicy, interrupt
 
 from functool import (
     AgentTool,
@@ -43,7 +43,7 @@ from functool import (
 from functool.guardrails import require_approval
 from functool.integrations import langchain
 from tests.integrations.bridges import LangChain
-from tests.integrations.odd_tools import adopts_only_theirs, paying, stopped
+from tests.integrations.odd_tools import adopts_only_theirs, paying
 from tests.support import ask, call
 
 bridge = LangChain()
@@ -286,6 +286,16 @@ def test_without_a_call_id_the_model_text_stands_for_a_value_that_is_not_shown()
     assert langchain.export(tool).invoke({}) == "many numbers"
 
 
+def alarm(ran: list[int]) -> FunctionTool[..., Any]:
+    """A tool that raises a tripwire, and notes that it ran."""
+
+    def func() -> None:
+        ran.append(1)
+        raise Tripwire("Stop everything.")
+
+    return FunctionTool(func, name="alarm")
+
+
 def test_without_a_graph_a_pending_approval_is_the_failure() -> None:
     """Where no graph can be interrupted the model reads that approval is required."""
     paid: list[int] = []
@@ -296,34 +306,34 @@ def test_without_a_graph_a_pending_approval_is_the_failure() -> None:
     assert (message.status, message.artifact.error.type) == ("error", "ApprovalRequired")
 
 
-def test_a_middleware_that_tries_again_makes_an_answer_of_a_tripwire() -> None:
-    """`ToolRetryMiddleware` catches a tripwire like any exception, unless its `retry_on` leaves it out."""
-
-    def final(**options: Any) -> Any:
-        model = bridge.agent([], [("c1", "stopped", {})], "done").scripted
-        retrying = ToolRetryMiddleware(max_retries=1, initial_delay=0, **options)
-        tools = [langchain.export(stopped)]
-        agent = create_agent(model, tools=tools, middleware=[retrying])
-        return asyncio.run(agent.ainvoke(GO))["messages"][-1].text
-
-    assert final() == "done"
-    with pytest.raises(Tripwire, match="Stop everything"):
-        final(retry_on=lambda error: not isinstance(error, Tripwire))
-
-
-def test_a_tool_node_that_handles_every_exception_makes_an_answer_of_a_tripwire() -> None:
-    """A tripwire leaves a `ToolNode`, unless it is told to handle every exception: then the model reads it."""
-
-    async def node(**options: Any) -> Any:
-        graph = StateGraph(MessagesState)
-        graph.add_node("tools", ToolNode([langchain.export(stopped)], **options))
-        graph.set_entry_point("tools")
-        calls = AIMessage("", tool_calls=[made("stopped", {})])
-        return (await graph.compile().ainvoke({"messages": [calls]}))["messages"][-1].content
+def test_a_middleware_that_tries_again_lets_a_tripwire_pass() -> None:
+    """`ToolRetryMiddleware` neither repeats the call nor makes an answer of the tripwire."""
+    ran: list[int] = []
+    model = bridge.agent([], [("c1", "alarm", {})], "done").scripted
+    retrying = ToolRetryMiddleware(max_retries=1, initial_delay=0)
+    agent = create_agent(model, tools=[langchain.export(alarm(ran))], middleware=[retrying])
 
     with pytest.raises(Tripwire, match="Stop everything"):
-        asyncio.run(node())
-    assert "Stop everything" in asyncio.run(node(handle_tool_errors=True))
+        asyncio.run(agent.ainvoke(GO))
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize("handles", [False, True])
+def test_a_tool_node_lets_a_tripwire_pass(sync: bool, handles: bool) -> None:
+    """A tripwire leaves a `ToolNode` that handles every exception, and a node that is tried again, after one attempt."""
+    ran: list[int] = []
+    graph = StateGraph(MessagesState)
+    node = ToolNode(
+        [langchain.export(alarm(ran))], **({"handle_tool_errors": True} if handles else {})
+    )
+    graph.add_node("tools", node, retry_policy=RetryPolicy(initial_interval=0.01))
+    graph.set_entry_point("tools")
+    runs, given = graph.compile(), {"messages": [AIMessage("", tool_calls=[made("alarm", {})])]}
+
+    with pytest.raises(langchain.RunStopped, match="Stop everything"):
+        runs.invoke(given) if sync else asyncio.run(runs.ainvoke(given))
+    assert ran == [1]
 
 
 def test_a_disabled_tool_says_so_in_a_sync_graph() -> None:

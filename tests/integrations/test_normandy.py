@@ -19,6 +19,7 @@ from functool import (
     FunctionTool,
     GuardrailError,
     SchemaTool,
+    TextContent,
     ToolModel,
     ToolResult,
     Toolset,
@@ -32,6 +33,7 @@ from functool.integrations.normandy import (
     execute_parallel,
     execute_sequential,
 )
+from functool.layers.spill import Spill
 from functool.tool_model import Err, Ok
 from tests.integrations.odd_tools import HUGE, PNG, huge, picture, ran, refused, stopped
 
@@ -224,6 +226,39 @@ def test_a_disabled_tool_does_not_run() -> None:
 def test_the_context_reaches_the_tool() -> None:
     """What the caller passes as context is the function's."""
     assert run(Registry([who]), "who", context=Context("Bo")) == Ok("Bo")
+
+
+def test_what_a_guardrail_shows_is_the_value() -> None:
+    """A long result that was stored is its handle, and a result that has only an output is its text."""
+    spill = Spill(limit=100)
+    long = FunctionTool(lambda: ["x" * 200], name="long", output_guardrails=[spill.guardrail])
+    plain = FunctionTool(lambda: ToolResult(output=[TextContent(text="hi")]), name="plain")
+    registry = Registry([long, plain])
+
+    kept = run(registry, "long")
+    assert isinstance(kept, Ok)
+    assert "kept as" in kept.value
+    assert run(registry, "plain") == Ok("hi")
+
+
+def test_a_tripwire_waits_for_the_calls_beside_it() -> None:
+    """No body goes on after the tripwire was raised, and it carries what the others returned."""
+    done = []
+
+    @FunctionTool
+    async def slow() -> str:
+        """Take a few turns of the event loop."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+        done.append("slow")
+        return "slow"
+
+    calls = [("slow", None), ("stopped", None), ("slow", None)]
+    with pytest.raises(Tripwire) as stop:
+        asyncio.run(execute_parallel(Registry([slow, stopped]), calls))
+
+    assert done == ["slow", "slow"]
+    assert stop.value.results == [Ok("slow"), Ok("slow")]
 
 
 def test_parallel_results_keep_the_order_of_the_calls() -> None:

@@ -20,6 +20,7 @@ from functool import (
     FunctionTool,
     GuardrailError,
     ToolCall,
+    ToolResult,
     Toolset,
     Tripwire,
 )
@@ -144,6 +145,18 @@ def test_refusals_are_recorded(exporter: InMemorySpanExporter, traced: Any) -> N
     ]
     assert "error.type" not in redacted.attributes
     assert [event.attributes["functool.guardrail.did"] for event in redacted.events] == ["replaced"]
+
+
+@pytest.mark.parametrize("own", ["mine", ["mine"]])
+def test_a_body_may_have_metadata_of_its_own(
+    exporter: InMemorySpanExporter, traced: Any, own: Any
+) -> None:
+    """Metadata that does not look like that of guardrails changes neither the span nor the result."""
+    answer = ToolResult.of("done", metadata={"guardrails": own})
+    result = call(traced(FunctionTool(lambda: answer, name="own")), {})
+
+    assert (result.error, result.text) == (None, "done")
+    assert list(exporter.get_finished_spans()[0].events) == []
 
 
 def test_pending_approval_is_recorded(exporter: InMemorySpanExporter, traced: Any) -> None:

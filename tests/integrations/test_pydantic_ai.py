@@ -33,8 +33,9 @@ from pydantic_ai import (
 )
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation import Conversation
+from pydantic_ai.durable_exec import DurableRunContext
 from pydantic_ai.exceptions import ApprovalRequired as Paused
-from pydantic_ai.exceptions import CallDeferred
+from pydantic_ai.exceptions import CallDeferred, UserError
 from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
@@ -293,6 +294,33 @@ def test_an_edited_call_runs_as_it_was_edited(bound: bool) -> None:
     assert part.metadata["decision"]["request"]["arguments"] == {"amount": 7, "currency": "CHF"}
     assert part.metadata["decision"]["arguments"] == {"amount": 3, "currency": "CHF"}
     assert (till.seen, till.paid) == ([7, 3], [3])
+
+
+@pytest.mark.parametrize("amount", [7, 3])
+def test_an_approved_call_runs_where_the_run_is_durable(
+    amount: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A durable run has neither messages nor a stream for a call, but the request says what was asked."""
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def pay(amount: int, context: Context) -> str:
+        """Pay."""
+        context.progress("half")
+        return f"paid {amount}"
+
+    class Activity(DurableRunContext):
+        async def emit(self, event: Any, /) -> Any:
+            raise UserError("out of reach")
+
+    outputs = [str, DeferredToolRequests]
+    asked = asyncio.run(agent_of([pay], PAY, output_type=outputs).run("go")).output
+    given = {"tool_call_approved": True, "tool_call_metadata": asked.metadata["c1"]}
+    run_context = Activity(None, usage=RunUsage(), tool_call_id="c1", **given)
+    answer = asyncio.run(bridge.export(pay).function(run_context, amount=amount))
+
+    told = "A person changed the arguments of this call: `amount` to 3.\n" if amount == 3 else ""
+    assert answer.return_value == f"{told}paid {amount}"
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("edit", [3, 900])

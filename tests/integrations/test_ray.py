@@ -398,6 +398,20 @@ def test_a_call_that_ray_does_not_take_is_an_error(cluster, monkeypatch, caplog)
     assert Toolset([tool]).call_sync(call("add", a=1)).value == 3
 
 
+def test_a_worker_that_was_lost_with_its_cluster_holds_back_no_call(cluster, monkeypatch, tmp_path):
+    """A worker that cannot even be asked whether it is back gets the calls, so that they fail at once."""
+    tools = Toolset([on_ray(ray_tools.slow)])
+    assert lose_the_worker(tools, "slow", tmp_path).error.type == "WorkerLost"
+
+    def raising(*args):
+        raise Exception("Can't find actor")
+
+    monkeypatch.setattr(ray.actor.ActorMethod, "remote", raising)
+    result = tools.call_sync(call("slow", folder=str(tmp_path), seconds=60))
+
+    assert result.text == "The call of slow was not run: no worker can be reached."
+
+
 def test_more_calls_than_fit_run_while_the_others_get_ready(cluster):
     """A full chunk leaves at once, and every call is answered in its place."""
     tools = on_ray(Toolset([ray_tools.add], max_concurrency=None), actors=2, chunk=3)

@@ -19,7 +19,8 @@ from pydantic import Field
 pytest.importorskip("temporalio", reason="temporalio is not installed: make test-engines")
 
 from temporalio import workflow
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.exceptions import CancelledError
 from temporalio.service import RetryConfig, RPCError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, Worker
@@ -495,6 +496,21 @@ def test_progress_becomes_the_heartbeat(host):
     assert host.during([slow], watched) == [{"message": "halfway", "done": 1, "total": 2}]
 
 
+@pytest.mark.parametrize("told", ["x" * 3_000_000, 10**5_000], ids=["text", "integer"])
+def test_progress_of_any_size_loses_no_call(host, told):
+    """A progress value that no heartbeat can carry is shortened, and its worker does not count as lost."""
+
+    @FunctionTool
+    async def slow(context: Context) -> str:
+        context.emit("tool:progress", value=told)
+        await asyncio.sleep(2.5)  # Longer than the host waits for a heartbeat.
+        return "done"
+
+    [result] = host.ask([slow], call("slow"))
+
+    assert (result.error, result.value) == (None, "done")
+
+
 def test_what_is_too_large_is_said(host):
     """Arguments that are too large run nothing; a result that is too large is told as such, once."""
     ran = []
@@ -515,6 +531,22 @@ def test_what_is_too_large_is_said(host):
     assert sent.text.startswith("The call was not run: its arguments have 2,000,")
     assert got.error.type == again.error.type == "ResultTooLarge"
     assert ran == [1]
+
+
+def test_a_refusal_that_is_too_large_says_that_nothing_ran(host):
+    """A request for approval repeats the arguments, and may be too large although they are not."""
+    ran = []
+
+    async def pay(note: str) -> None:
+        ran.append(1)
+
+    guarded = FunctionTool(pay, input_guardrails=[require_approval()])
+    [result] = host.ask(
+        [FunctionTool(pay)], call("pay", note='"' * 500_000), worker_tools=[guarded]
+    )
+
+    assert result.text.startswith("The call was not run, but its result has 2,000,")
+    assert ran == []
 
 
 def test_a_server_that_cannot_be_reached_is_said(server):
@@ -678,6 +710,83 @@ def test_a_workflow_calls_tools_under_their_names(server, queue):
     assert before == []
     assert result == [3, 4, 5, 3, "JournalConflict", 7]
     assert (sorted(ADDED), PAID) == ([(1, 2), (2, 2), (3, 2)], [(5, 2)])
+
+
+WAITING: list[str] = []
+
+
+@FunctionTool
+async def wait() -> None:
+    """Wait for a cancellation."""
+    WAITING.append("began")
+    await asyncio.sleep(600)
+
+
+@workflow.defn
+class Cancelled:
+    """A workflow that is cancelled in a call, or cancels the call itself."""
+
+    @workflow.run
+    async def run(self, queue: str, itself: bool) -> str:
+        run = workflow.info().workflow_id
+        tools = durable(Toolset([wait]), None, run=run, task_queue=queue, heartbeat=1.0)
+        asked = asyncio.create_task(tools.call(call("wait")))
+        if itself:
+            await asyncio.sleep(1)
+            asked.cancel()
+        return (await asked).text
+
+
+@pytest.mark.parametrize("itself", [True, False])
+def test_a_cancellation_inside_a_workflow_is_no_answer(server, queue, itself):
+    """A cancelled call raises, so a cancelled workflow ends and does not go on with an answer."""
+    WAITING.clear()
+
+    async def main():
+        client, given = server.client, {"task_queue": queue}
+        async with Worker(client, activities=activities([wait]), workflows=[Cancelled], **given):
+            handle = await client.start_workflow(
+                Cancelled.run, args=[queue, itself], id=queue, **given
+            )
+            while not WAITING:
+                await asyncio.sleep(0.05)
+            if not itself:
+                await handle.cancel()
+            try:
+                return await handle.result()
+            except WorkflowFailureError as failure:
+                return type(failure.cause)
+
+    assert server.run(main()) is CancelledError
+
+
+@FunctionTool
+async def alarm() -> None:
+    """Stop the run."""
+    raise Tripwire("stop")
+
+
+@workflow.defn(failure_exception_types=[Tripwire])
+class Stopped:
+    """A workflow that a tripwire stops."""
+
+    @workflow.run
+    async def run(self, queue: str) -> str:
+        tools = durable([alarm], None, run="r", task_queue=queue, heartbeat=1.0)
+        return (await tools[0].invoke(call("alarm"))).text
+
+
+def test_a_tripwire_fails_a_workflow_that_names_it(server, queue):
+    """The workflow ends, with the words of the tripwire."""
+
+    async def main():
+        client, given = server.client, {"task_queue": queue}
+        async with Worker(client, activities=activities([alarm]), workflows=[Stopped], **given):
+            with pytest.raises(WorkflowFailureError) as failed:
+                await client.execute_workflow(Stopped.run, queue, id=queue, **given)
+            return failed.value.cause
+
+    assert str(server.run(main())) == "Tripwire: stop"
 
 
 KEYS: list[str] = []

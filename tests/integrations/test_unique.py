@@ -59,6 +59,7 @@ from functool import (
 from functool.factory import BaseToolConfig as OurConfig
 from functool.guardrails import budget, rate_limit, require_approval
 from functool.integrations import unique
+from functool.layers.passing import is_passing
 from functool.layers.spill import Spill
 from tests.integrations.odd_tools import (
     HUGE,
@@ -396,6 +397,17 @@ def test_a_pending_approval_is_in_debug_info(host: Host) -> None:
     response = host.answer("delete", path="a.txt")
     assert response.debug_info["approval"]["tool"] == "delete"
     assert response.debug_info["approval"]["arguments"] == {"path": "a.txt"}
+
+
+def test_no_later_approval_reaches_a_call() -> None:
+    """A context says that its host forgets it, so a program of code mode does not wait in vain."""
+
+    @FunctionTool
+    def kept(context: Context) -> bool:
+        """Say whether the host keeps the context."""
+        return not is_passing(context)
+
+    assert host_of(kept).answer("kept").content == "false"
 
 
 class ShopConfig(BaseToolConfig):
