@@ -25,6 +25,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from functool.layers.forking import begins_anew
 from functool.layers.journal_errors import JournalError
 from functool.layers.journal_file import (
     OPEN_SECONDS,
@@ -105,15 +106,21 @@ class Store:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: str = os.path.realpath(os.fspath(path))
         refuse_network(self.path)
+        self.begin_anew()
         self._open()
+        begins_anew(self)
+
+    def begin_anew(self) -> None:
+        """Use no connection of the parent, because a connection belongs to its process."""
+        self._lock = threading.Lock()
+        self._is_open = False
 
     def _open(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
         self._known: set[str] = set()
         self._connection = open_database(self.path)
         self._inode = Path(self.path).stat().st_ino
-        self._close = weakref.finalize(self, _close, self._connection, self._pid)
+        self._close = weakref.finalize(self, _close, self._connection, os.getpid())
+        self._is_open = True
 
     def close(self) -> None:
         """Close the file."""
@@ -121,13 +128,10 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other threads out.
-
-        Open the file again after a fork, because a connection belongs to its process.
-        """
-        if self._pid != os.getpid():
-            self._open()
+        """Keep other threads out. After a fork, open the file again."""
         with self._lock:
+            if not self._is_open:
+                self._open()
             yield
 
     @contextmanager

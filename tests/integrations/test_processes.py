@@ -29,7 +29,7 @@ from functool.integrations.processes import ProcessExecutor, WorkerDied
 from functool.layers.journal import Journal
 from tests import support
 from tests.integrations import process_bodies as bodies
-from tests.support import alive, until
+from tests.support import alive, python, until
 
 UNKNOWN = "It is unknown whether this call took effect."
 
@@ -287,6 +287,32 @@ def test_it_starts_with_the_first_call_and_again_after_close():
     executor.close()
 
     assert second != first and not alive(second)
+
+
+FORK = """
+import asyncio, os, signal
+from functool.integrations.processes import ProcessExecutor
+
+executor = ProcessExecutor(max_workers=1)
+worker = asyncio.run(executor(os.getpid))
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    own = asyncio.run(executor(os.getpid))
+    executor.close()
+    print(own not in (worker, os.getpid()), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(asyncio.run(executor(os.getpid)) == worker, flush=True)
+executor.close()
+"""
+
+
+def test_a_fork_has_workers_of_its_own():
+    """A forked child starts workers for its calls, and leaves those of its parent alone."""
+    done = python(FORK)
+
+    assert done.stdout == "True\nTrue\n", done.stderr
 
 
 def test_closing_ends_the_calls_that_wait(tmp_path):

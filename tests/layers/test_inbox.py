@@ -1,6 +1,7 @@
 """The inbox: calls that wait for a person in another process."""
 
 import asyncio
+import contextlib
 import json
 import os
 import pickle
@@ -18,7 +19,7 @@ from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.layers import inbox as module
 from functool.layers.inbox import Inbox, InboxError
-from tests.support import time_passes
+from tests.support import python, time_passes
 
 RAN = []
 
@@ -336,6 +337,25 @@ def test_the_file(path, tmp_path):
     with pytest.raises(InboxError, match="cannot be opened"):
         Inbox(tmp_path / "no" / "such" / "folder.db")
     assert json.loads(json.dumps([each.to_dict() for each in Inbox(path).pending()])) == []
+
+
+OPENS = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+database.execute("SELECT * FROM requests")
+database.close()
+"""
+
+
+def test_a_second_inbox_drops_no_lock_of_the_first(path):
+    """Another process does not take the file for unused, and so removes no write that is under way."""
+    Inbox(path)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        Inbox(path)
+        assert python(OPENS, str(path)).returncode == 0
+
+        assert path.with_name(f"{path.name}-wal").exists()
 
 
 def test_calls_that_wait_look_together(path, monkeypatch):

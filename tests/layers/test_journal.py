@@ -14,6 +14,7 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import count
 from typing import Annotated
 
 import pytest
@@ -1116,6 +1117,30 @@ def test_a_fork_has_a_connection_of_its_own(journal):
 
     assert [entry.call_id for entry in journal.calls(state="done")] == ["parent", "child"]
     assert call(pay, id="after").success
+
+
+def test_the_threads_of_a_fork_use_nothing_of_their_parent(journal, monkeypatch):
+    """Calls that begin together in a fork wait for its own connection, and are calls of the fork."""
+    pay, _ = counted()
+    pay = journal.once(pay, run="r")
+    call(pay, id="parent")
+    parent, opened, numbers = journal._store._connection, journal_store.open_database, count()
+
+    def slowly(path):
+        time.sleep(0.2)
+        return opened(path)
+
+    def work():
+        monkeypatch.setattr(journal_store, "open_database", slowly)
+        before = parent.total_changes
+        in_threads(8, lambda: call(pay, id=f"child {next(numbers)}"))
+        os._exit(int(parent.total_changes > before))
+
+    child = forked(work)
+    assert os.waitpid(child, 0)[1] == 0
+
+    owners = [row.owner.split()[2] for row in journal._store.rows()]
+    assert owners == [str(os.getpid()), *[str(child)] * 8]
 
 
 def test_a_dead_owner_that_nobody_reaped_is_dead(journal):
