@@ -333,17 +333,22 @@ def test_closing_ends_the_calls_that_wait(tmp_path):
     assert not alive(int((tmp_path / "pid").read_text())) and not (tmp_path / "trace").exists()
 
 
-def test_a_program_ends_although_a_body_hangs(tmp_path):
-    """A program whose executor was never closed ends, and its workers with it."""
+@pytest.mark.parametrize(
+    ("end", "code"), [("return", 0), ("os.kill(os.getpid(), 9)", -9)], ids=["ends", "killed"]
+)
+@pytest.mark.parametrize("how", ["sleep", "busy", "stubborn"])
+def test_a_program_ends_although_a_body_hangs(how, end, code, tmp_path):
+    """A program whose executor was never closed ends, and its workers with it, also if it is killed."""
     program = f"""
-import asyncio
+import asyncio, os
 from pathlib import Path
 from tests.integrations import process_bodies as bodies
 
 async def main():
-    asyncio.ensure_future(bodies.processes(bodies.hang, {str(tmp_path / "pid")!r}))
+    asyncio.ensure_future(bodies.processes(bodies.hang, {str(tmp_path / "pid")!r}, {how!r}))
     while not Path({str(tmp_path / "pid")!r}).exists():
         await asyncio.sleep(0.02)
+    {end}
 
 if __name__ == "__main__":
     asyncio.run(main())
@@ -355,9 +360,11 @@ if __name__ == "__main__":
         env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
+        timeout=60,
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == code, done.stderr
+    assert code or not done.stderr
     asyncio.run(until(lambda: not alive(int((tmp_path / "pid").read_text())), 120))
 
 
