@@ -1430,6 +1430,18 @@ def test_what_a_program_makes_of_untrusted_stays_in_the_program(last):
 
 
 @pytest.mark.parametrize(
+    "value",
+    ["datetime.date(2026, 1, 1)", "{}", "b'x' * 1_000", "1"],
+    ids=["date", "dict", "bytes", "int"],
+)
+def test_the_values_of_an_answer_are_bounded(value):
+    """Values of every kind count for the limit of what a program returns, also one that stands there many times."""
+    result = run(code_mode([]), f"import datetime\nx = {value}\n[x] * 140_000")
+
+    assert "the value is too large" in result.error.message
+
+
+@pytest.mark.parametrize(
     ("code", "most"),
     [
         ("x = 'a' * 8_000_000\nawait asyncio.gather(*[keep(value=x) for _ in range(20)])", 0),
