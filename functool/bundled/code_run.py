@@ -228,8 +228,8 @@ class Run:
                 await self._run_group(group, context, ended)
         except BaseException:  # Cancelled. Calls that have ended are not made again.
             if not self.record.survives:  # A journal has them already.
-                late = [self._outcome(call, result) for call, result in self._returned.values()]
-                await self.record.keep(self._sorted([*ended.values(), *late])[1])
+                await in_thread(self._end_late, ended)
+                await self.record.keep(self._sorted(ended.values())[1])
             raise
         stopped, outcomes = self._sorted(ended[call.id] for call in calls)
         await self.record.keep(outcomes)
@@ -243,6 +243,11 @@ class Run:
                 self._answer(outcome)
                 stopped = stopped or Stopped(self._handed(outcome), paused=False)
         return stopped
+
+    def _end_late(self, ended: dict[str, Outcome | Stopped]) -> None:
+        """Add what came of the calls whose results nobody has looked at."""
+        for call, result in [*self._returned.values()]:
+            ended[call.id] = self._outcome(call, result)
 
     async def _run_group(
         self, group: list[ToolCall], context: Context[Any], ended: dict[str, Outcome | Stopped]

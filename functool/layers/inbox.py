@@ -79,7 +79,8 @@ class Inbox:
             # SQLite gives the files that it makes beside this one the same permissions. Do not open
             # a file that exists: closing it drops the locks that this process holds on it.
             with suppress(FileExistsError):
-                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                made = os.path.realpath(self._path)  # Where a link leads to.
+                os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
             raise InboxError(f"the inbox {self._path} cannot be opened: {error.strerror}") from None
         with self._database() as database:

@@ -339,6 +339,15 @@ def test_the_file(path, tmp_path):
     assert json.loads(json.dumps([each.to_dict() for each in Inbox(path).pending()])) == []
 
 
+def test_a_link_to_a_new_file(tmp_path):
+    """The file that a link leads to is its owner's alone as well."""
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "inbox.db")
+    Inbox(link)
+
+    assert (tmp_path / "inbox.db").stat().st_mode & 0o777 == 0o600
+
+
 OPENS = """
 import sqlite3, sys
 database = sqlite3.connect(sys.argv[1])
