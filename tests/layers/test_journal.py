@@ -43,6 +43,7 @@ from functool.guardrails import require_approval
 from functool.layers import journal as journal_module
 from functool.layers import journal_once, journal_owner, journal_replay, journal_store
 from functool.layers.journal import (
+    Interrupted,
     Journal,
     JournalError,
     OutcomeUnknown,
@@ -1079,6 +1080,24 @@ def test_purge_removes_what_is_done(journal):
     assert len(effects) == 3
     with pytest.raises(TypeError, match="must be a datetime"):
         journal.purge(3600)
+
+
+def test_purge_keeps_what_an_interrupted_call_has_noted(journal):
+    """The calls inside of a call and its notes stay until it is done: reopened, it goes on from them."""
+    inner = journal.once(counted()[0], run="r")
+
+    @FunctionTool
+    async def program() -> None:
+        await journal.note("r", "program.record", "c1/0", {})
+        await inner(ToolCall(name="pay", arguments={}, id="c1/1"))
+        raise Interrupted("the host was killed")
+
+    program, later = journal.once(program, run="r"), datetime.now() + timedelta(seconds=1)
+    call(program, id="c1")
+
+    assert journal.purge(later) == 0
+    journal.settle("r/program/c1", ToolResult.of("ended"))
+    assert journal.purge(later + timedelta(days=1)) == 3
 
 
 def test_the_file_is_its_owners_alone(tmp_path):
