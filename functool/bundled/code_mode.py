@@ -235,7 +235,7 @@ class _CodeTool(Tool):
         )
         context.notes[_RUN] = run
         # If a program that waited before is cancelled now, or finds no place, it goes on later.
-        goes_on = bool(record.outcomes)
+        goes_on = record.waited
         try:
             answer = await self._run_program(program, run)
             goes_on = False

@@ -58,10 +58,12 @@ class JournalLike(Protocol):
 class Record(Protocol):
     """The outcomes of the calls of one program.
 
-    `survives` says whether the record is kept when the context ends.
+    `survives` says whether the record is kept when the context ends, and `waited` whether the
+    program has waited before.
     """
 
     survives: bool
+    waited: bool
     tools: Toolset
     outcomes: dict[str, Outcome]
     started: float
@@ -118,7 +120,7 @@ class ContextRecord:
     """A record in the state of a context, which lives as long as the context."""
 
     answer: Outcome | None = None
-    survives = False
+    survives = waited = False
 
     def __init__(self, tools: Toolset, digest: str) -> None:
         self.tools: Toolset = tools
@@ -126,7 +128,7 @@ class ContextRecord:
         self.outcomes: dict[str, Outcome] = {}
         self.started: float = time.time()
         self._place: tuple[dict[str, ContextRecord], str] | None = None
-        self._running = self._waited = False
+        self._running = False
 
     @classmethod
     def of(
@@ -170,7 +172,7 @@ class ContextRecord:
 
     def of_others(self) -> Iterable[Outcome]:
         """Return the outcomes of the programs that wait in this context, if this one begins."""
-        kept = () if self._waited or self._place is None else self._place[0].values()
+        kept = () if self.waited or self._place is None else self._place[0].values()
         waiting = [record for record in kept if not record._running]
         return [outcome for record in waiting for outcome in record.outcomes.values()]
 
@@ -183,7 +185,7 @@ class ContextRecord:
 
         The host may pickle a context in which a program waits, and tools cannot always be pickled.
         """
-        self._running, self._waited, self.tools = False, goes_on, Toolset()
+        self._running, self.waited, self.tools = False, goes_on, Toolset()
         if self._place is not None:
             kept, key = self._place
             if goes_on:
@@ -195,7 +197,7 @@ class ContextRecord:
 class JournalRecord:
     """A record in a journal, which survives the process and is shared by processes."""
 
-    survives = True
+    survives, waited = True, False
 
     def __init__(
         self, journal: JournalLike, run: str, name: str, call_id: str, tools: Toolset, digest: str

@@ -72,6 +72,7 @@ class Run:
     _asked: int = 0
     _room: int = 0
     _random: random.Random | None = None
+    _returned: dict[str, tuple[ToolCall, ToolResult]] = field(default_factory=dict)
     _one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def drive(self, session: Session, code: str) -> Any:
@@ -222,8 +223,14 @@ class Run:
     async def _run(self, calls: list[ToolCall]) -> Stopped | None:
         """Run calls together, keep their outcomes, and return why the program has to stop."""
         ended: dict[str, Outcome | Stopped] = {}
-        for group, context in self.record.grouped(calls, self.context):
-            await self._run_group(group, context, ended)
+        try:
+            for group, context in self.record.grouped(calls, self.context):
+                await self._run_group(group, context, ended)
+        except BaseException:  # Cancelled. Calls that have ended are not made again.
+            if not self.record.survives:  # A journal has them already.
+                await in_thread(self._end_late, ended)
+                await self.record.keep(self._sorted(ended.values())[1])
+            raise
         stopped, outcomes = self._sorted(ended[call.id] for call in calls)
         await self.record.keep(outcomes)
         for outcome in outcomes:
@@ -237,6 +244,11 @@ class Run:
                 stopped = stopped or Stopped(self._handed(outcome), paused=False)
         return stopped
 
+    def _end_late(self, ended: dict[str, Outcome | Stopped]) -> None:
+        """Add what came of the calls whose results nobody has looked at."""
+        for call, result in [*self._returned.values()]:
+            ended[call.id] = self._outcome(call, result)
+
     async def _run_group(
         self, group: list[ToolCall], context: Context[Any], ended: dict[str, Outcome | Stopped]
     ) -> None:
@@ -249,9 +261,11 @@ class Run:
             # would be in memory together.
             async with gate:
                 result = await tools.call(call, context)
+                self._returned[call.id] = call, result
                 async with self._one_by_one:
                     found = await in_thread(self._outcome, call, result)
             ended[call.id] = found
+            del self._returned[call.id]
             return result if isinstance(found, Stopped) else lightened(result, found)
 
         controls = any(

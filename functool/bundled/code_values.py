@@ -224,11 +224,10 @@ class _JsonForm:
         Raises:
             ValueProblem: JSON cannot represent the value, or it is too deep or too large.
         """
+        self._room.take(value)
         if value is None or isinstance(value, (str, bool, int)):
-            self._room.take(value)
             return _short(value)
         if isinstance(value, float):
-            self._room.take(value)
             return value if math.isfinite(value) else self._described(value, f"the number {value}")
         if depth > MAX_DEPTH:
             raise ValueProblem(f"the value is nested deeper than {MAX_DEPTH}")
@@ -242,7 +241,6 @@ class _JsonForm:
                 found[name] = self.of(item, (at, name), depth + 1)
             return found
         if isinstance(value, (list, tuple)):
-            self._room.take(None)
             return [self.of(item, (at, str(i)), depth + 1) for i, item in enumerate(value)]
         if hasattr(value, "isoformat"):
             return value.isoformat()

@@ -27,8 +27,9 @@ MAX_DECODINGS = 5
 MAX_FIELDS = 1_048_576
 """Characters of all fields of one `deepObject`. Each field repeats the names above it."""
 
-# The characters that `allowReserved` leaves unencoded. They cannot end a value.
-_RESERVED = ":/?@!$'()*,;"
+# The characters that `allowReserved` leaves unencoded. They cannot end a value. Some servers take a
+# semicolon for `&`.
+_RESERVED = ":/?@!$'()*,"
 _DATA_URL = re.compile(
     r"data:([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)?((?:;[^,;]*)*),(.*)", re.DOTALL
 )

@@ -37,6 +37,7 @@ from typing import Any, Self
 
 from functool import Context, DefinitionError, FunctionTool, ToolError
 from functool.executors import in_thread
+from functool.layers.forking import begins_anew
 from functool.layers.journal_errors import Interrupted
 
 try:
@@ -76,10 +77,16 @@ class ProcessExecutor:
             raise DefinitionError(f"max_workers must be a positive int or None, not {workers!r}")
         self._max_workers = workers
         self._context = context or multiprocessing.get_context("spawn")
+        self._closings = 0
+        self._end: weakref.finalize[..., Any] = weakref.finalize(self, bool)  # Nothing to end yet.
+        self.begin_anew()
+        begins_anew(self)
+
+    def begin_anew(self) -> None:
+        """Leave the workers of a parent alone: a forked child starts workers of its own."""
         self._lock = threading.Lock()
         self._pool: Any = None
-        self._closings = 0
-        self._end: Callable[[], object] = bool  # Nothing to end yet.
+        self._end.detach()
 
     async def __call__(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run `func(*args, **kwargs)` in a worker and return its value.
@@ -279,6 +286,14 @@ def _find(module: str, qualname: str) -> Any:
 def _initialize() -> None:
     """Let SIGTERM kill at once: pebble's handler waits for a body that is busy in C code."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_host, daemon=True).start()
+
+
+def _end_with_host() -> None:
+    """End this worker when its host is dead. Nobody enforces the time limit of its body then."""
+    if (host := multiprocessing.parent_process()) is not None:
+        host.join()
+        os._exit(1)
 
 
 def _work(ticket: str, job: bytes) -> bytes:

@@ -76,8 +76,11 @@ class Inbox:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path).absolute()
         try:
-            # SQLite gives the files that it makes beside this one the same permissions.
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            # SQLite gives the files that it makes beside this one the same permissions. Do not open
+            # a file that exists: closing it drops the locks that this process holds on it.
+            with suppress(FileExistsError):
+                made = os.path.realpath(self._path)  # Where a link leads to.
+                os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
             raise InboxError(f"the inbox {self._path} cannot be opened: {error.strerror}") from None
         with self._database() as database:

@@ -254,7 +254,8 @@ class Journal:
         """Remove the calls that ended before a time, and return how many.
 
         If a removed call comes again, its body runs again. A program in code mode is removed as a
-        whole, when nothing has been recorded of it since. A time without a zone is local time.
+        whole, when nothing has been recorded of it since and none of its calls runs or was
+        interrupted. A time without a zone is local time.
 
         Raises:
             TypeError: `before` is not a datetime.

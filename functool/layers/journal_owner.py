@@ -18,6 +18,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from functool import ToolError
+from functool.layers.forking import begins_anew
 
 logger: logging.Logger = logging.getLogger("functool")
 
@@ -80,21 +81,15 @@ class Leases:
 
     def __init__(self, renew: Callable[[Iterable[tuple[str, str]]], None]) -> None:
         self._renew = renew
-        self._begin()
+        self.begin_anew()
+        begins_anew(self)
 
-    def _begin(self) -> None:
-        self._pid = os.getpid()
-        self._owner = new_owner()
+    def begin_anew(self) -> None:
+        """Take a name of this process. No call of a parent runs here."""
+        self.owner: str = new_owner()
         self._held: dict[str, str] = {}
         self._guard = threading.Lock()
         self._beating = False
-
-    @property
-    def owner(self) -> str:
-        """The owner's name of this process. A forked process has a name of its own."""
-        if self._pid != os.getpid():
-            self._begin()
-        return self._owner
 
     def hold(self, key: str, attempt: str) -> None:
         """Count a call as running from now on."""

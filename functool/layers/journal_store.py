@@ -25,6 +25,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from functool.layers.forking import begins_anew
 from functool.layers.journal_errors import JournalError
 from functool.layers.journal_file import (
     OPEN_SECONDS,
@@ -105,15 +106,21 @@ class Store:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: str = os.path.realpath(os.fspath(path))
         refuse_network(self.path)
+        self.begin_anew()
         self._open()
+        begins_anew(self)
+
+    def begin_anew(self) -> None:
+        """Use no connection of the parent, because a connection belongs to its process."""
+        self._lock = threading.Lock()
+        self._is_open = False
 
     def _open(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
         self._known: set[str] = set()
         self._connection = open_database(self.path)
         self._inode = Path(self.path).stat().st_ino
-        self._close = weakref.finalize(self, _close, self._connection, self._pid)
+        self._close = weakref.finalize(self, _close, self._connection, os.getpid())
+        self._is_open = True
 
     def close(self) -> None:
         """Close the file."""
@@ -121,13 +128,10 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other threads out.
-
-        Open the file again after a fork, because a connection belongs to its process.
-        """
-        if self._pid != os.getpid():
-            self._open()
+        """Keep other threads out. After a fork, open the file again."""
         with self._lock:
+            if not self._is_open:
+                self._open()
             yield
 
     @contextmanager
@@ -273,14 +277,16 @@ class Store:
     def purge(self, connection: sqlite3.Connection, before: float) -> int:
         """Remove the calls that were done before a time, and return how many.
 
-        Notes about a call, and the calls inside of it, go when the last of these notes is as old.
-        The id of each begins with the id of that call and a slash.
+        A call about which there are notes goes with them and with the calls inside of it: when the
+        last of these notes is as old and all these calls are done. The id of each begins with the
+        id of that call and a slash.
         """
-        around = "run || char(0) || substr(call_id, 1, instr(call_id, '/'))"
-        noted = "definition = '' AND instr(call_id, '/')"
+        around = "run || char(0) || substr(call_id || '/', 1, instr(call_id || '/', '/'))"
+        is_note = "(definition = '' AND instr(call_id, '/'))"
         return connection.execute(
             f"DELETE FROM calls WHERE state = 'done' AND ended < ? AND {around} NOT IN"
-            f" (SELECT {around} FROM calls WHERE {noted} AND ended >= ?)",
+            f" (SELECT {around} FROM calls GROUP BY {around} HAVING"
+            f" max({is_note}) AND max(state != 'done' OR ({is_note} AND ended >= ?)))",
             (before, before),
         ).rowcount
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ from functool.layers.journal_replay import (
     pauses,
 )
 from functool.layers.some_tools import around_each, each
+
+if sys.platform != "win32":
+    import fcntl
 
 Use = Callable[[Any], Any]
 
@@ -95,7 +99,8 @@ def recording(
         return
     new = Recording()
     yield _recording(new)
-    _write(Path(path), {**_read(Path(path)), run: new})
+    with _alone_in(Path(path).parent):
+        _write(Path(path), {**_read(Path(path)), run: new})
 
 
 def _recording(new: Recording) -> Use:
@@ -172,9 +177,24 @@ def _read(path: Path) -> dict[str, Recording]:
         return recordings_in(lines, path.name)
 
 
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Keep other processes from writing in a directory: they may record other tests of one file."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":  # It has no such locks.
+        yield
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # This file system has no locks.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _write(path: Path, recordings: dict[str, Recording]) -> None:
     """Write the whole file, or leave it as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
     ) as file:

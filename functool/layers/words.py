@@ -131,8 +131,9 @@ class WordIndex:
             [[one.setdefault(word, word) for word in words(text)] for text in document]
             for document in documents
         ]
+        self._known = Stems().of(one)
+        # A table of its own, because FTS5 reads past all the words that a table had before.
         self._stems = Stems()
-        self._known = self._stems.of(one)
         self._rarity: dict[str, float] = {}
         self._postings: dict[str, tuple[array[int], array[float]]] = {}
         self._weigh([[self._stemmed(text) for text in texts] for texts in fields])

@@ -819,6 +819,34 @@ def test_a_program_that_is_cancelled_after_a_pause_goes_on_later():
     assert paid == [1, 2, 3, 3]
 
 
+def test_a_call_that_ended_beside_a_cancelled_one_is_not_made_again():
+    """A program that waited at its first call goes on after a cancellation with all that was done."""
+    paid: list[int] = []
+
+    async def pay(n: int) -> int:
+        paid.append(n)
+        if paid == [1, 2, 3]:
+            outer[0].cancel()
+            await asyncio.sleep(60)
+        return n
+
+    asks = require_approval(lambda call, context: call.arguments["n"] == 1)
+    tool, context = code_mode([FunctionTool(pay, input_guardrails=[asks])]), Context()
+    code = "[await pay(n=1), *await asyncio.gather(pay(n=2), pay(n=3))]"
+    approved(tool, code, context)
+    outer: list[asyncio.Task[Any]] = []
+
+    async def cancelled():
+        call = ToolCall(name="run_code", arguments={"code": code}, id="c1")
+        outer.append(asyncio.ensure_future(tool.invoke(call, context)))
+        await asyncio.wait(outer)
+        return outer[0].cancelled()
+
+    assert asyncio.run(cancelled())
+    assert value_of(tool, code, context) == [1, 2, 3]
+    assert paid == [1, 2, 3, 3]
+
+
 def test_a_program_that_runs_out_of_time_after_a_pause_names_its_calls(bank):
     """A call that was done before the pause is done also if the program did not get to its answer again."""
 
@@ -1399,6 +1427,18 @@ def test_what_a_program_makes_of_untrusted_stays_in_the_program(last):
     result = run(code_mode(tools, limits=CodeLimits(seconds=2)), code)
 
     assert result.success
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["datetime.date(2026, 1, 1)", "{}", "b'x' * 1_000", "1"],
+    ids=["date", "dict", "bytes", "int"],
+)
+def test_the_values_of_an_answer_are_bounded(value):
+    """Values of every kind count for the limit of what a program returns, also one that stands there many times."""
+    result = run(code_mode([]), f"import datetime\nx = {value}\n[x] * 140_000")
+
+    assert "the value is too large" in result.error.message
 
 
 @pytest.mark.parametrize(

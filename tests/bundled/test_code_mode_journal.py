@@ -202,6 +202,23 @@ def test_a_program_is_purged_as_a_whole(bank):
     assert bank.journal.calls() == []
 
 
+def test_a_program_with_an_interrupted_call_is_not_purged(bank, tool):
+    """Its first calls stay recorded, so settled, it goes on and makes them no second time."""
+    bank.fail["b"] = KeyboardInterrupt()
+    code = CODE.replace("99", "2")
+    with pytest.raises(KeyboardInterrupt):
+        run(tool, code)
+    unknown = run(tool, code)
+    later = datetime.now(UTC) + timedelta(seconds=1)
+    removed = bank.journal.purge(later)
+    bank.journal.settle(unknown.error.details["key"], ToolResult.of("settled"))
+
+    assert removed == 0
+    assert value_of(tool, code) == ["paid a", "settled"]
+    assert bank.paid == ["a", "b"]
+    assert bank.journal.purge(later + timedelta(days=1)) > 3
+
+
 def test_what_was_done_and_not_recorded_is_not_asked_again(bank, tool):
     """A process that ended between an approved call and its record asks nobody twice."""
     code = "await pay(to='b', amount=99)"

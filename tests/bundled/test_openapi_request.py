@@ -79,7 +79,7 @@ def test_path_styles(style, explode, value, expected):
         ({"style": "deepObject"}, [OBJECT], "color%5B0%5D%5BR%5D=100&color%5B0%5D%5BG%5D=200"),
         ({"style": "deepObject"}, [], ""),
         ({"content": {"application/json": {}}}, {"a": [1]}, "color=%7B%22a%22%3A%5B1%5D%7D"),
-        ({"allowReserved": True}, "a/b?c&d=e#f", "color=a/b?c%26d%3De%23f"),
+        ({"allowReserved": True}, "a/b?c&d=e#f;g", "color=a/b?c%26d%3De%23f%3Bg"),
         ({}, "a&admin=1", "color=a%26admin%3D1"),
         ({}, [], ""),
         ({"explode": False}, [], ""),

@@ -29,7 +29,7 @@ from functool.integrations.processes import ProcessExecutor, WorkerDied
 from functool.layers.journal import Journal
 from tests import support
 from tests.integrations import process_bodies as bodies
-from tests.support import alive, until
+from tests.support import alive, python, until
 
 UNKNOWN = "It is unknown whether this call took effect."
 
@@ -289,6 +289,32 @@ def test_it_starts_with_the_first_call_and_again_after_close():
     assert second != first and not alive(second)
 
 
+FORK = """
+import asyncio, os, signal
+from functool.integrations.processes import ProcessExecutor
+
+executor = ProcessExecutor(max_workers=1)
+worker = asyncio.run(executor(os.getpid))
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    own = asyncio.run(executor(os.getpid))
+    executor.close()
+    print(own not in (worker, os.getpid()), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(asyncio.run(executor(os.getpid)) == worker, flush=True)
+executor.close()
+"""
+
+
+def test_a_fork_has_workers_of_its_own():
+    """A forked child starts workers for its calls, and leaves those of its parent alone."""
+    done = python(FORK)
+
+    assert done.stdout == "True\nTrue\n", done.stderr
+
+
 def test_closing_ends_the_calls_that_wait(tmp_path):
     """A call that runs when the executor is closed fails, and so does one that waits for a worker; neither waits for ever."""
 
@@ -307,17 +333,22 @@ def test_closing_ends_the_calls_that_wait(tmp_path):
     assert not alive(int((tmp_path / "pid").read_text())) and not (tmp_path / "trace").exists()
 
 
-def test_a_program_ends_although_a_body_hangs(tmp_path):
-    """A program whose executor was never closed ends, and its workers with it."""
+@pytest.mark.parametrize(
+    ("end", "code"), [("return", 0), ("os.kill(os.getpid(), 9)", -9)], ids=["ends", "killed"]
+)
+@pytest.mark.parametrize("how", ["sleep", "busy", "stubborn"])
+def test_a_program_ends_although_a_body_hangs(how, end, code, tmp_path):
+    """A program whose executor was never closed ends, and its workers with it, also if it is killed."""
     program = f"""
-import asyncio
+import asyncio, os
 from pathlib import Path
 from tests.integrations import process_bodies as bodies
 
 async def main():
-    asyncio.ensure_future(bodies.processes(bodies.hang, {str(tmp_path / "pid")!r}))
+    asyncio.ensure_future(bodies.processes(bodies.hang, {str(tmp_path / "pid")!r}, {how!r}))
     while not Path({str(tmp_path / "pid")!r}).exists():
         await asyncio.sleep(0.02)
+    {end}
 
 if __name__ == "__main__":
     asyncio.run(main())
@@ -329,9 +360,11 @@ if __name__ == "__main__":
         env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
+        timeout=60,
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == code, done.stderr
+    assert code or not done.stderr
     asyncio.run(until(lambda: not alive(int((tmp_path / "pid").read_text())), 120))
 
 

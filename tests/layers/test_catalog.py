@@ -877,3 +877,20 @@ def test_what_a_search_shows_of_untrusted_tools_is_no_trusted_value(around: Any)
 
     assert "eve@example.com" in found.text
     assert "the model" in call(Toolset([send]), "send", {"to": "eve@example.com"}, context).text
+
+
+def test_a_query_reads_none_of_the_words_of_the_definitions():
+    """A word that no definition has is looked up as quickly among many words as among few."""
+
+    def pages(count):
+        index = WordIndex([_texts(count)])
+        index.terms("unknown")
+        return index._stems._database.execute("PRAGMA page_count").fetchone()
+
+    assert pages(20_000) == pages(6)
+
+
+def _texts(count):
+    """Six texts with so many different words in all."""
+    words = [f"{n:x}".translate(str.maketrans("0123456789", "ghijklmnop")) for n in range(count)]
+    return [" ".join(words[place::6]) for place in range(6)]

@@ -1,6 +1,7 @@
 """The inbox: calls that wait for a person in another process."""
 
 import asyncio
+import contextlib
 import json
 import os
 import pickle
@@ -19,7 +20,7 @@ from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.layers import inbox as module
 from functool.layers.inbox import Inbox, InboxError
-from tests.support import time_passes
+from tests.support import python, time_passes
 
 RAN = []
 
@@ -337,6 +338,34 @@ def test_the_file(path, tmp_path):
     with pytest.raises(InboxError, match="cannot be opened"):
         Inbox(tmp_path / "no" / "such" / "folder.db")
     assert json.loads(json.dumps([each.to_dict() for each in Inbox(path).pending()])) == []
+
+
+def test_a_link_to_a_new_file(tmp_path):
+    """The file that a link leads to is its owner's alone as well."""
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "inbox.db")
+    Inbox(link)
+
+    assert (tmp_path / "inbox.db").stat().st_mode & 0o777 == 0o600
+
+
+OPENS = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+database.execute("SELECT * FROM requests")
+database.close()
+"""
+
+
+def test_a_second_inbox_drops_no_lock_of_the_first(path):
+    """Another process does not take the file for unused, and so removes no write that is under way."""
+    Inbox(path)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        Inbox(path)
+        assert python(OPENS, str(path)).returncode == 0
+
+        assert path.with_name(f"{path.name}-wal").exists()
 
 
 def test_calls_that_wait_look_together(path, monkeypatch):

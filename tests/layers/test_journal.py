@@ -15,6 +15,7 @@ import time
 import warnings
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import count
 from typing import Annotated
 
 import pytest
@@ -43,6 +44,7 @@ from functool.guardrails import require_approval
 from functool.layers import journal as journal_module
 from functool.layers import journal_once, journal_owner, journal_replay, journal_store
 from functool.layers.journal import (
+    Interrupted,
     Journal,
     JournalError,
     OutcomeUnknown,
@@ -1081,6 +1083,24 @@ def test_purge_removes_what_is_done(journal):
         journal.purge(3600)
 
 
+def test_purge_keeps_what_an_interrupted_call_has_noted(journal):
+    """The calls inside of a call and its notes stay until it is done: reopened, it goes on from them."""
+    inner = journal.once(counted()[0], run="r")
+
+    @FunctionTool
+    async def program() -> None:
+        await journal.note("r", "program.record", "c1/0", {})
+        await inner(ToolCall(name="pay", arguments={}, id="c1/1"))
+        raise Interrupted("the host was killed")
+
+    program, later = journal.once(program, run="r"), datetime.now() + timedelta(seconds=1)
+    call(program, id="c1")
+
+    assert journal.purge(later) == 0
+    journal.settle("r/program/c1", ToolResult.of("ended"))
+    assert journal.purge(later + timedelta(days=1)) == 3
+
+
 def test_the_file_is_its_owners_alone(tmp_path):
     """The file and what SQLite writes beside it are readable by their owner only."""
     old = os.umask(0)
@@ -1119,6 +1139,30 @@ def test_a_fork_has_a_connection_of_its_own(journal):
 
     assert [entry.call_id for entry in journal.calls(state="done")] == ["parent", "child"]
     assert call(pay, id="after").success
+
+
+def test_the_threads_of_a_fork_use_nothing_of_their_parent(journal, monkeypatch):
+    """Calls that begin together in a fork wait for its own connection, and are calls of the fork."""
+    pay, _ = counted()
+    pay = journal.once(pay, run="r")
+    call(pay, id="parent")
+    parent, opened, numbers = journal._store._connection, journal_store.open_database, count()
+
+    def slowly(path):
+        time.sleep(0.2)
+        return opened(path)
+
+    def work():
+        monkeypatch.setattr(journal_store, "open_database", slowly)
+        before = parent.total_changes
+        in_threads(8, lambda: call(pay, id=f"child {next(numbers)}"))
+        os._exit(int(parent.total_changes > before))
+
+    child = forked(work)
+    assert os.waitpid(child, 0)[1] == 0
+
+    owners = [row.owner.split()[2] for row in journal._store.rows()]
+    assert owners == [str(os.getpid()), *[str(child)] * 8]
 
 
 def test_a_dead_owner_that_nobody_reaped_is_dead(journal):

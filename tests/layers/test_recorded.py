@@ -6,6 +6,8 @@ import io
 import itertools
 import json
 import sys
+import threading
+import time
 
 import pytest
 
@@ -20,10 +22,11 @@ from functool import (
     Toolset,
 )
 from functool.guardrails import require_approval
+from functool.layers import recorded as module
 from functool.layers.journal import Interrupted, Journal, JournalError
 from functool.layers.journal_lines import lines_of
 from functool.layers.recorded import recorded, recording
-from tests.support import mail_readers
+from tests.support import in_threads, mail_readers
 
 pytest_plugins = ["pytester"]
 
@@ -139,6 +142,30 @@ def test_each_run_has_its_part_of_the_file(tmp_path):
     for run, value in (("two", 2), ("one", 1)):
         with recording(path, run) as use:
             assert ask(use(real), "roll").value == value
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its files have no such locks")
+def test_tests_that_are_recorded_at_the_same_time_all_stay(tmp_path, monkeypatch):
+    """Several processes that record the tests of one file lose none of them."""
+    path, names, read = tmp_path / "rolls.jsonl", iter("abcdefgh"), module._read
+    together = threading.Barrier(8)
+
+    def slowly(path):
+        found = read(path)
+        time.sleep(0.02)
+        return found
+
+    def record():
+        name = next(names)
+        with recording(path, name) as use:
+            ask(use(tools()[0]), "roll")
+            together.wait()
+        return name
+
+    monkeypatch.setattr(module, "_read", slowly)
+    recorded = in_threads(8, record)
+
+    assert sorted(read(path)) == sorted(recorded) == [*"abcdefgh"]
 
 
 def test_a_test_that_fails_records_nothing(tmp_path):
