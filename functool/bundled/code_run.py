@@ -226,7 +226,7 @@ class Run:
         try:
             for group, context in self.record.grouped(calls, self.context):
                 await self._run_group(group, context, ended)
-        except BaseException:  # Cancelled. Calls that have ended are not made again.
+        except (Exception, asyncio.CancelledError):  # Calls that have ended are not made again.
             if not self.record.survives:  # A journal has them already.
                 await in_thread(self._end_late, ended)
                 await self.record.keep(self._sorted(ended.values())[1])
