@@ -20,20 +20,21 @@ from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
 from functool.schema.readings import Left, left
 from functool.schema.rewrite import MAPPINGS
 
+FEW_ITEMS = 2_048
+"""A shorter text has so few items that comparing all of them with each other takes no time."""
+
 _ANY = core_schema.any_schema()
 _after: Any = core_schema.no_info_after_validator_function
 
 
 def compared(made: Any) -> Any:
-    """Return the core schema of a set or dict that is made in three steps; any other unchanged.
+    """Return the core schema of a set or dict that is made in three steps.
 
     1. pydantic reads the items into a collection that does not compare them. It reads the input
        itself: a function before it would hand over Python values instead of JSON.
     2. `_refuse_alike` checks their hashes.
     3. pydantic makes the set or dict of them.
     """
-    if not _is_hashed(made):
-        return made
     read = {key: part for key, part in made.items() if key not in ("ref", *_LENGTHS)}
     # Lengths count equal items as one. So they are checked, like `fail_fast`, on what is made.
     whole: Any = {key: made[key] for key in ("type", "fail_fast", *_LENGTHS) if key in made}
@@ -49,7 +50,8 @@ def compared(made: Any) -> Any:
 _LENGTHS = ("min_length", "max_length")
 
 
-def _is_hashed(core: Any) -> bool:
+def is_hashed(core: Any) -> bool:
+    """Whether a core schema is that of a set or dict whose items may all have one hash."""
     if core["type"] in MAPPINGS:  # JSON's keys are texts, whose hashes nobody can choose.
         return core.get("keys_schema", _ANY)["type"] not in ("str", "any")
     return core["type"] in ("set", "frozenset") and core.get("items_schema", _ANY)["type"] != "str"
@@ -75,20 +77,16 @@ _places = count()
 
 def _made_set(make: Callable[[Any], Any], read: Collection[_Item]) -> Any:
     items = [item.value for item in sorted(read, key=attrgetter("place"))]
-    try:
-        _refuse_alike(items)
-    except TypeError:  # Some items have no hash. pydantic's error names their places.
-        make([*map(_without_hash, items)])
-        raise
-    return make(items)
+    _refuse_alike([item for item in items if _has_hash(item)])
+    return make(items)  # An item without a hash is an error of pydantic, which names its place.
 
 
-def _without_hash(item: Any) -> Any:
-    """Return an item if it has no hash, and otherwise None. A tuple may hold a list."""
+def _has_hash(item: Any) -> bool:
+    """Whether an item has a hash. A tuple may hold a list."""
     with suppress(TypeError):
         hash(item)
-        return None
-    return item
+        return True
+    return False
 
 
 def _refuse_alike(items: Collection[Any]) -> None:
