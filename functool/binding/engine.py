@@ -48,7 +48,7 @@ _CLASS = 40
 _FOLDING = re.compile(r"\(\?[a-zA-Z-]*i")
 _RANGE = re.compile(r"-|\\[wWdDsSpP]")
 _FOLDED = 700
-"""How many steps a range of characters takes where a pattern ignores case: milliseconds, if wide."""
+"""How many steps a range takes where a pattern ignores case: a wide one takes milliseconds."""
 
 _MOST_KEPT = 4_000
 """The longest pattern, classes counted so, that stays compiled. That takes about a megabyte."""
