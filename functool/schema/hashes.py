@@ -7,10 +7,10 @@ have slow comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import count, repeat
+from itertools import count
 from operator import attrgetter
 from time import thread_time
 from typing import Any
@@ -38,12 +38,9 @@ def compared(made: Any) -> Any:
     read = {key: part for key, part in made.items() if key not in ("ref", *_LENGTHS)}
     # Lengths count equal items as one. So they are checked, like `fail_fast`, on what is made.
     whole: Any = {key: made[key] for key in ("type", "fail_fast", *_LENGTHS) if key in made}
-    make = partial(_made_set, SchemaValidator(whole).validate_python)
-    if "keys_schema" in made:  # `repeat(key)` holds the key and hides its hash.
-        read["keys_schema"] = _after(repeat, made["keys_schema"])
-        make = partial(_made_dict, SchemaValidator(whole).validate_python)
-    else:
-        read["items_schema"] = _after(_Item, made.get("items_schema", _ANY))
+    make = partial(_made, SchemaValidator(whole).validate_python)
+    key = "keys_schema" if "keys_schema" in made else "items_schema"
+    read[key] = _after(_Item, made.get(key, _ANY))
     return {**_after(make, read), **({"ref": made["ref"]} if "ref" in made else {})}
 
 
@@ -57,14 +54,8 @@ def is_hashed(core: Any) -> bool:
     return core["type"] in ("set", "frozenset") and core.get("items_schema", _ANY)["type"] != "str"
 
 
-def _made_dict(make: Callable[[Any], Any], read: dict[Any, Any]) -> Any:
-    keys = [*map(next, read)]
-    _refuse_alike(keys)
-    return make(dict(zip(keys, read.values(), strict=True)))
-
-
 class _Item:
-    """An item of a set that keeps its place, with a hash that nobody can choose."""
+    """An item of a set, or a key, that keeps its place, with a hash that nobody can choose."""
 
     __slots__ = ("place", "value")
 
@@ -75,10 +66,13 @@ class _Item:
 _places = count()
 
 
-def _made_set(make: Callable[[Any], Any], read: Collection[_Item]) -> Any:
-    items = [item.value for item in sorted(read, key=attrgetter("place"))]
-    _refuse_alike([item for item in items if _has_hash(item)])
-    return make(items)  # An item without a hash is an error of pydantic, which names its place.
+def _made(make: Callable[[Any], Any], read: Collection[_Item]) -> Any:
+    items = sorted(read, key=attrgetter("place"))
+    values = [item.value for item in items]
+    _refuse_alike([value for value in values if _has_hash(value)])
+    if isinstance(read, Mapping):
+        return make({item.value: read[item] for item in items})
+    return make(values)  # An item without a hash is an error of pydantic, which names its place.
 
 
 def _has_hash(item: Any) -> bool:
