@@ -2045,6 +2045,16 @@ def test_a_recursive_union_takes_what_an_authors_validator_has_made():
     assert send(made, {"x": 3}) == Sum(left=1, right=2)
 
 
+def test_a_member_of_a_union_may_be_wrapped_many_times():
+    """What it takes is not looked up that deep, so it is tried with each list and object."""
+    wrapped: Any = list[int]
+    for _ in range(10):
+        wrapped = pydantic.RootModel[wrapped]
+
+    assert send(list[Sum] | wrapped, {"x": [1]}).model_dump() == [1]
+    assert send(list[Sum] | wrapped, {"x": [{"left": 1, "right": 2}]}) == [Sum(left=1, right=2)]
+
+
 def test_all_readings_of_a_long_text_share_one_time(monkeypatch):
     """Strict mode, lax mode and the search for problems would take their time each."""
     made = []
