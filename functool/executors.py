@@ -98,7 +98,9 @@ def retrying(
 
     Args:
         attempts: How often the body runs at most.
-        on: The exceptions that are retried.
+        on: The exceptions that are retried. After each of them the body may have had its effect, so
+            name those after which it may run again. `Exception` stands for all, also for the loss
+            of a worker in the middle of a body (`Interrupted`).
         wait: Seconds between two attempts, or `wait(attempt)` or `wait(attempt, error)`, which gets
             the number of the failed attempt, from 1, and may be async. None is no wait.
         executor: Runs the body; by default the same executor as without `retrying`.

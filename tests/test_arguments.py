@@ -1239,7 +1239,7 @@ def test_a_name_is_sent_only_once_in_short_text_and_in_long(name, length, space)
         (
             Order,
             {"gift": {"my key": 1}},
-            "x.gift.[key]: unknown argument; known: quantity, sku; x.gift: expected an integer",
+            "x.gift.[key]: unknown argument; known: quantity, sku",
         ),
         (
             Order,
@@ -1249,7 +1249,7 @@ def test_a_name_is_sent_only_once_in_short_text_and_in_long(name, length, space)
         (
             Order,
             {"either": {"my key": {"skuu": 1}}},
-            "x.either: expected a list; x.either.[key].skuu: unknown argument; did you mean 'sku'?",
+            "x.either.[key].skuu: unknown argument; did you mean 'sku'?",
         ),
         (
             Pet,
@@ -2008,9 +2008,67 @@ def test_a_long_text_keeps_no_errors_of_the_levels_of_a_union():
         value = [value]
 
     assert refusal(Deep, value).problems == (
-        {"path": "x", "expected": "one of the types of the schema"},
+        {"path": "x" + "[0]" * 91, "expected": "one of the types of the schema"},
     )
     assert refusal(Deep, [["a", "b"]]).problems[-1]["path"] == "x[0][1]"
+
+
+Plus = TypeAliasType("Plus", "Sum | Weighted | list[Plus] | float")
+
+
+class Sum(BaseModel):
+    left: Plus
+    right: Plus
+
+
+class Weighted(BaseModel):
+    left: Plus
+    weight: float
+
+
+Sum.model_rebuild()
+Weighted.model_rebuild()
+
+
+def test_an_object_is_read_only_by_the_class_whose_required_names_it_has():
+    """Both classes would read `left`, at each of forty levels."""
+    sums = leveled(40, 1, lambda inner: {"left": inner, "right": 1})["x"]
+
+    assert send(Plus, {"x": sums}).model_dump() == sums
+    wrong = refusal(Plus, leveled(3, "no", lambda inner: {"left": inner, "weight": 1})["x"])
+    assert {problem["path"] for problem in wrong.problems} == {"x.left.left.left"}
+
+
+def test_a_recursive_union_takes_what_an_authors_validator_has_made():
+    """An instance of a class is no JSON value, so any member may take it."""
+    made = Annotated[Plus, BeforeValidator(lambda sent: Sum(left=1, right=2))]
+
+    assert send(made, {"x": 3}) == Sum(left=1, right=2)
+
+
+def test_a_member_of_a_union_may_be_wrapped_many_times():
+    """What it takes is not looked up that deep, so it is tried with each list and object."""
+    wrapped: Any = list[int]
+    for _ in range(10):
+        wrapped = pydantic.RootModel[wrapped]
+
+    assert send(list[Sum] | wrapped, {"x": [1]}).model_dump() == [1]
+    assert send(list[Sum] | wrapped, {"x": [{"left": 1, "right": 2}]}) == [Sum(left=1, right=2)]
+
+
+def test_all_readings_of_a_long_text_share_one_time(monkeypatch):
+    """Strict mode, lax mode and the search for problems would take their time each."""
+    made = []
+
+    class Noted(readings.Left):
+        def __init__(self, *args):
+            made.append(args)
+            super().__init__(*args)
+
+    monkeypatch.setattr(readings, "Left", Noted)
+    refused = refusal(Plus, [*range(40_000), "no"])
+    assert refused.problems[0]["path"] == "x[40000]"
+    assert len(made) == 1
 
 
 def test_long_arguments_of_a_recursive_union_are_read():

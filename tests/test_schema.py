@@ -1796,11 +1796,25 @@ def test_numbers_with_one_hash_are_refused(annotation, items, monkeypatch):
     assert call(tool, sent([*others[:-1], "no"])).is_error is (annotation is not set)
 
 
+def test_the_items_of_a_short_text_are_not_looked_at(monkeypatch):
+    """So few items are compared in no time."""
+
+    def take(x: set[int], y: dict[int, int]) -> int:
+        return len(x) + len(y)
+
+    monkeypatch.setattr(readings, "SECONDS", -1.0)
+    few = {"x": ONE_HASH[:40], "y": {str(i): 1 for i in ONE_HASH[:40]}}
+    assert len(json.dumps(few)) < hashes.FEW_ITEMS
+    assert call(FunctionTool(take), few).value == 80
+    assert "hashed alike" in call(FunctionTool(take), {**few, "x": ONE_HASH[:90]}).text
+
+
 def test_all_sets_of_a_call_have_one_time_for_comparisons(monkeypatch):
     """38 sets of a thousand models with one hash took 16 seconds. Each call has its own time."""
     clock = itertools.count(step=0.005).__next__
     monkeypatch.setattr(readings, "thread_time", clock)
     monkeypatch.setattr(hashes, "thread_time", clock)
+    monkeypatch.setattr(readings, "SECONDS", 0.5)
 
     def take(x: list[set[int]]) -> int:
         return len(x)

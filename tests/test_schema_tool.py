@@ -559,6 +559,18 @@ def test_a_large_pattern_counts_in_every_spelling(pattern):
     assert "too much work" in call(looking({"x": part}), {"x": "x"}).text
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["(?i)" + "[\u0100-\uffff]" * 200, f"(?si:[{'[!-~]' * 200}])", "x(?i)" + r"\p{Any}" * 200],
+    ids=["ranges", "in one class", "names"],
+)
+def test_a_range_counts_where_a_pattern_ignores_case(pattern):
+    """The engine looks up the cases of each character: 4 kB took seven seconds."""
+    assert "too much work" in call(looking({"x": {"pattern": pattern}}), {"x": "x"}).text
+    mail = {"pattern": r"(?i)^[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}$"}
+    assert call(looking({"x": mail}), {"x": "a@b.COM"}).success
+
+
 def test_a_pattern_is_measured_in_linear_time():
     """To look for the end of each name would take minutes, as would the whole number of nested repetitions."""
     nested = f"{'(' * 80_000}a{'){999999999}' * 80_000}"

@@ -41,7 +41,7 @@ from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import property_names
 from functool.schema.parameters import EMPTY
-from functool.schema.readings import ReadTooOften
+from functool.schema.readings import ReadTooOften, bounded
 from functool.schema.rewrite import tuple_fields
 from functool.schema.signature import FunctionSchema
 
@@ -111,7 +111,7 @@ class FunctionBinder:
     def _read(self, text: str) -> dict[str, Any]:
         if self._decode is not None:
             text = to_json(self._decode(decoded(text, self._quoted_names))).decode()
-        return self._validated(text)
+        return cast(dict[str, Any], bounded(self._validated)(text))
 
     def _validated(self, text: str) -> dict[str, Any]:
         try:
@@ -180,7 +180,7 @@ class FunctionBinder:
         if not_finite(text):
             refuse_infinite(sent)
         try:
-            return self._validate_lax(text)
+            return cast(dict[str, Any], bounded(self._validate_lax)(text))
         except ValidationError as error:
             coded = self._decode is not None
             problems = problems_of(error, sent, self._root, self._known, self._tuples, coded)
@@ -282,7 +282,7 @@ def validator_failed(error: Exception) -> ArgumentError:
     """
     failure_or_raise(error)
     if isinstance(error, ReadTooOften):
-        reason = "several members of a recursive union fit at each level"
+        reason = "several members of a recursive union fit, or it is too deep for its length"
         return ArgumentError(f"there are too many ways to read the arguments: {reason}")
     logger.error("a validator of a tool failed", exc_info=error)
     return ArgumentError("the arguments could not be checked: a validator of the tool failed")

@@ -14,7 +14,7 @@ from functool.close_names import close_names
 from functool.errors import MAX_PROBLEMS
 from functool.schema.admits import names_at
 from functool.schema.json_schema import property_names
-from functool.schema.readings import LONG_PATTERN, MAX_PATTERN, NO_MEMBER, READ
+from functool.schema.readings import LONG_PATTERN, MAX_PATTERN, NO_MEMBER
 from functool.schema.rewrite import BOOL
 from functool.schema.steps import repeats_key
 
@@ -79,8 +79,6 @@ def problems_of(
     unknown: set[tuple[Any, ...]] = set()
     known = set(property_names(schema)) if known is None else known
     for detail in error.errors(include_url=False)[:_MOST]:
-        if detail["type"] == READ:
-            continue
         steps = _followed(detail["loc"], sent, known)
         if detail["type"] in _UNKNOWN and steps[-1:] == [detail["loc"][-1]]:
             if (*steps,) in unknown:  # Another member of a union has refused it.

@@ -157,6 +157,12 @@ class Wire:
         return _open_with(self._client, method, str(url), headers, content, home=home)
 
 
+_ENDED_LOOP = (
+    ": the host's client may keep connections of an event loop that has ended, as each `call_sync`"
+    " starts one; limit it with max_keepalive_connections=0"
+)
+
+
 @asynccontextmanager
 async def _open_with(
     client: Client,
@@ -181,7 +187,9 @@ async def _open_with(
         )
     except Exception as error:
         # The client may raise any exception. Its text may hold the URL, and a key in it.
-        raise RequestFailed(f"The API could not be reached ({type(error).__name__}).") from error
+        why = _ENDED_LOOP if isinstance(error, RuntimeError) else ""
+        wrong = f"The API could not be reached ({type(error).__name__}{why})."
+        raise RequestFailed(wrong) from error
     try:
         yield response
     except ToolError:

@@ -361,6 +361,7 @@ def _adopted(native: Any) -> ToolResult:
             text = ToolResult.of(native.output).text
         message = str(error.get("message") or text)
         output: list[Content] = [] if text == message else [TextContent(text=text)]
+        output += map(_part, native.content or ())
         details = {
             key: item for key, item in error.items() if key not in ("message", "type")
         } or None

@@ -16,7 +16,7 @@ from typing import Any, overload
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, Tripwire
 from functool.integrations.far_approval import Agreements
 from functool.layers.journal import idempotency_key
-from functool.layers.journal_replay import pauses
+from functool.layers.journal_replay import as_interrupted, pauses
 from functool.layers.some_tools import OneTool, each
 
 try:
@@ -151,5 +151,7 @@ class _OnRay:
                 continue
             if isinstance(result, Tripwire):
                 raise result
-            return result
+            mark: Any = result.metadata.get("ray")
+            is_lost = result.is_error and isinstance(mark, dict) and mark.get("interrupted")
+            return as_interrupted(result) if is_lost else result
         raise AssertionError  # The last attempt returns or raises.

@@ -15,6 +15,7 @@ from functool.call import DATA, changed, failure_of
 from functool.executors import inline
 from functool.integrations.far_approval import with_approval
 from functool.integrations.values import json_items
+from functool.layers.journal_replay import is_interrupted
 from functool.layers.passing import passing
 from functool.layers.some_tools import each
 
@@ -22,6 +23,9 @@ GATHER_SECONDS = 0.01
 """How long results wait for others of their chunk, so that they are sent together."""
 
 Prepared = tuple[Toolset, Any]
+INTERRUPTED = {"ray": {"interrupted": True}}
+"""The metadata of a result that only says that a call was interrupted inside of the worker."""
+
 _KEPT = ("guardrails", "sources")
 """The metadata that stays on a result that cannot be pickled as it is."""
 
@@ -118,6 +122,8 @@ class Worker:
             result = ToolResult.failed("The call was cancelled.", type="CancelledError")
         except Tripwire as wire:
             result = Tripwire(str(wire))
+        if isinstance(result, ToolResult) and is_interrupted(result):
+            result = changed(result, metadata={**result.metadata, **INTERRUPTED})
         return _pickled(result)
 
     async def _prepared(self) -> Prepared:
@@ -169,7 +175,8 @@ def _pickled(result: ToolResult | Tripwire) -> bytes:
     except Exception:
         assert isinstance(result, ToolResult)
         kept = {key: result.metadata[key] for key in _KEPT if key in result.metadata}
-        metadata = {**kept, "ray": {"value_is_text": True}}
+        interrupted = INTERRUPTED["ray"] if is_interrupted(result) else {}
+        metadata = {**kept, "ray": {**interrupted, "value_is_text": True}}
         error = result.error
         if error is not None and error.details is not None:
             error = replace(error, details=json_items(error.details))

@@ -30,6 +30,7 @@ from functool.integrations.temporal_outcome import (
 )
 from functool.layers.journal_errors import conflict_of_arguments, conflict_without_id
 from functool.layers.journal_once import key_of
+from functool.layers.journal_replay import as_interrupted
 
 
 class Engine(Protocol):
@@ -106,7 +107,8 @@ class Host:
             if self._repeatable:
                 return None
             raise OutcomeUnknown(activity, outcome["started"])
-        return result_of(text, activity, known)
+        result = result_of(text, activity, known)
+        return as_interrupted(result) if state == "unknown" and result.is_error else result
 
     def _go_on_after(self, failed: Failed, activity: str) -> None:
         """Go on after an activity without an outcome, if that is harmless. Raise otherwise.

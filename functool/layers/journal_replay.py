@@ -6,12 +6,13 @@ import hashlib
 import json
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from functool import ApprovalRequest, Context, SchemaTool, Tool, ToolCall, ToolResult
 from functool.approval import defaults_of
-from functool.call import metadata_of
+from functool.call import changed, metadata_of
 from functool.executors import in_thread
 from functool.guardrails.labels import labels_of, labels_on
 from functool.layers.journal_errors import Interrupted, NotRecorded, OutcomeUnknown
@@ -228,3 +229,13 @@ def pauses(result: ToolResult) -> bool:
 def is_interrupted(result: ToolResult) -> bool:
     """Whether a result only says that a call was interrupted, such as one inside of this call."""
     return result.error is not None and isinstance(result.error.cause, Interrupted)
+
+
+def as_interrupted(result: ToolResult) -> ToolResult:
+    """Return a failed result that another process sent, so that `is_interrupted` holds for it.
+
+    An exception does not travel with its result.
+    """
+    assert result.error is not None
+    cause = Interrupted(result.error.message)
+    return changed(result, error=replace(result.error, cause=cause))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar, get_args
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import SchemaError, SchemaValidator
 
 from functool.errors import DefinitionError
-from functool.schema.hashes import compared
+from functool.schema.hashes import FEW_ITEMS, compared, is_hashed
 from functool.schema.hints import Unresolved, unreadable
 from functool.schema.readings import bounded, counted, counted_pattern
 from functool.schema.rewrite import MANY, inside, rewritten, without_bools
@@ -74,19 +75,34 @@ def compiled(core: Any, *, brief: bool) -> Callable[..., Any]:
     """
     definitions = {part["ref"]: part for part in core.get("definitions", ())}
     limited: list[str] = []
+    hashed: list[str] = []
 
-    def changed(part: Any) -> Any:
-        made = inside(part, changed)
+    def changed(part: Any, is_long: bool = False) -> Any:
+        made = inside(part, partial(changed, is_long=is_long))
         if brief and part["type"] in MANY:
             made = {**made, "fail_fast": True}
         made = with_tags(part, made, definitions)
-        bounds = counted(part, compared(counted_pattern(made)), definitions, brief)
+        if is_hashed(made):
+            hashed.append(part["type"])
+            made = compared(made) if is_long else made
+        bounds = counted(part, counted_pattern(made), definitions, brief)
         if bounds is not made:
             limited.append(part["type"])
         return without_bools(part, bounds)
 
-    validate = _compiled(changed(core))
-    return bounded(validate, brief) if limited else validate
+    short = _compiled(changed(core))
+    short = bounded(short, brief) if limited else short
+    if not hashed:
+        return short
+
+    @functools.cache
+    def long() -> Callable[..., Any]:
+        return bounded(_compiled(changed(core, is_long=True)), brief)
+
+    def validate(text: str, **options: Any) -> Any:
+        return (short if len(text) < FEW_ITEMS else long())(text, **options)
+
+    return validate
 
 
 def _compiled(core: Any) -> Callable[..., Any]:

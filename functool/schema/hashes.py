@@ -7,10 +7,10 @@ have slow comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import count, repeat
+from itertools import count
 from operator import attrgetter
 from time import thread_time
 from typing import Any
@@ -20,49 +20,42 @@ from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
 from functool.schema.readings import Left, left
 from functool.schema.rewrite import MAPPINGS
 
+FEW_ITEMS = 2_048
+"""A shorter text has so few items that comparing all of them with each other takes no time."""
+
 _ANY = core_schema.any_schema()
 _after: Any = core_schema.no_info_after_validator_function
 
 
 def compared(made: Any) -> Any:
-    """Return the core schema of a set or dict that is made in three steps; any other unchanged.
+    """Return the core schema of a set or dict that is made in three steps.
 
     1. pydantic reads the items into a collection that does not compare them. It reads the input
        itself: a function before it would hand over Python values instead of JSON.
     2. `_refuse_alike` checks their hashes.
     3. pydantic makes the set or dict of them.
     """
-    if not _is_hashed(made):
-        return made
     read = {key: part for key, part in made.items() if key not in ("ref", *_LENGTHS)}
     # Lengths count equal items as one. So they are checked, like `fail_fast`, on what is made.
     whole: Any = {key: made[key] for key in ("type", "fail_fast", *_LENGTHS) if key in made}
-    make = partial(_made_set, SchemaValidator(whole).validate_python)
-    if "keys_schema" in made:  # `repeat(key)` holds the key and hides its hash.
-        read["keys_schema"] = _after(repeat, made["keys_schema"])
-        make = partial(_made_dict, SchemaValidator(whole).validate_python)
-    else:
-        read["items_schema"] = _after(_Item, made.get("items_schema", _ANY))
+    make = partial(_made, SchemaValidator(whole).validate_python)
+    key = "keys_schema" if "keys_schema" in made else "items_schema"
+    read[key] = _after(_Item, made.get(key, _ANY))
     return {**_after(make, read), **({"ref": made["ref"]} if "ref" in made else {})}
 
 
 _LENGTHS = ("min_length", "max_length")
 
 
-def _is_hashed(core: Any) -> bool:
+def is_hashed(core: Any) -> bool:
+    """Whether a core schema is that of a set or dict whose items may all have one hash."""
     if core["type"] in MAPPINGS:  # JSON's keys are texts, whose hashes nobody can choose.
         return core.get("keys_schema", _ANY)["type"] not in ("str", "any")
     return core["type"] in ("set", "frozenset") and core.get("items_schema", _ANY)["type"] != "str"
 
 
-def _made_dict(make: Callable[[Any], Any], read: dict[Any, Any]) -> Any:
-    keys = [*map(next, read)]
-    _refuse_alike(keys)
-    return make(dict(zip(keys, read.values(), strict=True)))
-
-
 class _Item:
-    """An item of a set that keeps its place, with a hash that nobody can choose."""
+    """An item of a set, or a key, that keeps its place, with a hash that nobody can choose."""
 
     __slots__ = ("place", "value")
 
@@ -73,22 +66,21 @@ class _Item:
 _places = count()
 
 
-def _made_set(make: Callable[[Any], Any], read: Collection[_Item]) -> Any:
-    items = [item.value for item in sorted(read, key=attrgetter("place"))]
-    try:
-        _refuse_alike(items)
-    except TypeError:  # Some items have no hash. pydantic's error names their places.
-        make([*map(_without_hash, items)])
-        raise
-    return make(items)
+def _made(make: Callable[[Any], Any], read: Collection[_Item]) -> Any:
+    items = sorted(read, key=attrgetter("place"))
+    values = [item.value for item in items]
+    _refuse_alike([value for value in values if _has_hash(value)])
+    if isinstance(read, Mapping):
+        return make({item.value: read[item] for item in items})
+    return make(values)  # An item without a hash is an error of pydantic, which names its place.
 
 
-def _without_hash(item: Any) -> Any:
-    """Return an item if it has no hash, and otherwise None. A tuple may hold a list."""
+def _has_hash(item: Any) -> bool:
+    """Whether an item has a hash. A tuple may hold a list."""
     with suppress(TypeError):
         hash(item)
-        return None
-    return item
+        return True
+    return False
 
 
 def _refuse_alike(items: Collection[Any]) -> None:

@@ -12,15 +12,15 @@ from contextvars import ContextVar
 from functools import cached_property
 from re import Pattern
 from time import thread_time
+from types import NoneType
 from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
-from functool.schema.rewrite import choices_of, followed, holds_others
+from functool.approval import LONG
+from functool.schema.rewrite import MAPPINGS, choices_of, fields_of, followed, holds_others
 
-READ = "functool.read"
-"""The type of the error of a member that only counts. It is no problem of the arguments."""
 NO_MEMBER = "functool.no_member"
 """The type of the error of a whole union, where its members are not described."""
 
@@ -29,17 +29,33 @@ LONG_PATTERN = "functool.long_pattern"
 MAX_PATTERN = 1_000
 """How many characters all patterns for `re` have in one validation: at most a second of work."""
 
-_NEVER = object()
-_FEW, _MANY = 3_000, 30_000
+_FEW, _MANY = 2_000, 30_000
 """How often recursive unions are read with all their problems, and without them."""
 
-SECONDS, SECONDS_A_CHARACTER = 0.5, 1e-6
-"""How long one validation may take. A count of readings alone does not bound long texts.
+SECONDS, SECONDS_A_CHARACTER = 0.3, 0.35e-6
+"""How long the validations of one call may take. Readings alone do not bound long texts.
 
 A fifth of it may go into comparing items that have the same hash.
 """
 
-_left: ContextVar[Left | None] = ContextVar("left", default=None)
+_TAG = "functool.member."
+"""What the tags of members begin with. No path names a tag, as it is not in the arguments."""
+_SCALAR = "functool.scalar"
+"""The tag of all members for other values. Members for lists or objects only are the last ones."""
+_PACE = 16
+"""How many readings there are for each look at the clock, unless the values may be large."""
+_SCALARS = {str, int, float, bool, NoneType}
+_TAKEN: dict[str, dict[type, set[str]]] = {
+    **{kind: {dict: set()} for kind in MAPPINGS},
+    **{kind: {list: set()} for kind in ("list", "tuple", "set", "frozenset", "deque")},
+    **{kind: {} for kind in ("str", "int", "float", "bool", "none")},
+}
+"""Which of dict and list core schemas take, by their types. Any other may take both."""
+_CLASSES = ("model-fields", "dataclass-args", "typed-dict")
+_AROUND = ("model", "dataclass", "default", "nullable", "function-after")
+_DEEPEST = 8  # A type alias may lead back to itself.
+
+_left: ContextVar[Left] = ContextVar("left")
 
 _PATTERNS: Any = (Pattern, Pattern[str])
 _COMPILING = [dict(TypeAdapter(kind).core_schema).get("function") for kind in _PATTERNS]
@@ -53,42 +69,69 @@ class ReadTooOften(Exception):
 def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) -> Any:
     """Return a core schema that counts its readings, if it is a union that may be recursive.
 
+    It tries only the members that may take the value: a list or an object, and of classes those
+    whose required names are there. Any other member would copy the value, at every level, for an
+    error.
+
     Args:
-        union: The schema as it was. Its members tell whether it may be recursive.
+        union: The schema as it was.
         made: The same schema, with other schemas inside.
         definitions: The definitions of the references in `union`.
         brief: Whether a value that fits no member is one problem, not one of each member.
     """
     if not definitions or union["type"] != "union":
         return made
-    found = [followed(choice, definitions) for choice in choices_of(union)]
-    kinds = sorted(choice["type"] for choice in found if holds_others(choice))
-    if brief and kinds:  # Each error of a member keeps a copy of the value, at every level.
-        made = {**made, "custom_error_type": NO_MEMBER, "custom_error_message": READ}
-    # With one such member, or with a dict and a list, no value is read by two members.
-    if len(kinds) < 2 or kinds == ["dict", "list"]:
+    if not any(holds_others(followed(choice, definitions)) for choice in choices_of(union)):
         return made
-    return {**made, "choices": [_counter(), *made["choices"]]}
+    whole: Any = {key: part for key, part in made.items() if key != "ref"}
+    if brief:
+        whole |= {"custom_error_type": NO_MEMBER, "custom_error_message": NO_MEMBER}
+    tags = {f"{_TAG}{i}": choice for i, choice in enumerate(choices_of(made))}
+    members = {tag: _taken(choice, definitions) for tag, choice in tags.items()}
+
+    lists = [tag for tag, taken in members.items() if list in taken]
+    objects = {tag: taken[dict] for tag, taken in members.items() if dict in taken}
+
+    def tag_of(sent: Any) -> str:
+        kind, now = type(sent), left()
+        is_scalar = kind in _SCALARS
+        now.readings -= 1
+        pace = _PACE if is_scalar else now.pace
+        if now.readings < 0 or (now.readings % pace == 0 and thread_time() > now.until):
+            raise ReadTooOften
+        if is_scalar:
+            return _SCALAR
+        fitting = lists if kind is list else []
+        if kind is dict:
+            fitting = [tag for tag, names in objects.items() if names <= sent.keys()]
+        return fitting[0] if len(fitting) == 1 else _TAG
+
+    last = sorted(tags, key=lambda tag: len(members[tag]) == 1)
+    tags[_SCALAR] = {**whole, "choices": [tags[tag] for tag in last]}
+    tags[_TAG] = whole
+    ref = {"ref": made["ref"]} if "ref" in made else {}
+    return {**core_schema.tagged_union_schema(tags, tag_of), **ref}
 
 
-def _counter() -> Any:
-    """Return a core schema that fits no value, and counts every value that is not a text.
+def _taken(core: Any, definitions: Mapping[str, Any]) -> dict[type, set[str]]:
+    """Return which of dict and list a core schema may take, and the names that a dict must have."""
+    for _ in range(_DEEPEST):
+        core = followed(core.get("strict_schema", core), definitions)
+        if core["type"] in _CLASSES:
+            return {dict: {n for n, field in fields_of(core) if _is_required(field, definitions)}}
+        if core["type"] in _TAKEN:
+            return _TAKEN[core["type"]]
+        if core["type"] not in _AROUND or core.get("custom_init"):
+            break
+        core = core["schema"]
+    return {dict: set(), list: set()}
 
-    It counts in the factory of a default, because a validator function would get a Python copy of
-    the value.
-    """
-    string = core_schema.str_schema()
-    text = core_schema.with_default_schema(string, default_factory=_count, on_error="default")
-    never = core_schema.literal_schema([_NEVER])
-    error = core_schema.custom_error_schema(never, READ, custom_error_message=READ)
-    return core_schema.chain_schema([text, error])
 
-
-def _count() -> None:
-    now = left()
-    now.readings -= 1
-    if now.readings < 0 or (now.readings % 16 == 0 and thread_time() > now.until):
-        raise ReadTooOften
+def _is_required(field: Any, definitions: Mapping[str, Any]) -> bool:
+    """Whether a field has to be there, under its own name. A function may have a default inside."""
+    kind = followed(field["schema"], definitions)["type"]
+    is_plain = "validation_alias" not in field and not kind.startswith(("default", "function"))
+    return bool(is_plain and field.get("required", True) and field.get("init", True))
 
 
 def counted_pattern(made: Any) -> Any:
@@ -107,34 +150,39 @@ def _count_characters(sent: Any) -> Any:
 
 
 class Left:
-    """What the validation of a text has left.
+    """What the validations of one call have left.
 
-    These are readings of recursive unions, the seconds to compare items in, the characters of
-    patterns, and the time until which it may run. That time begins when unions are read.
+    These are readings of recursive unions and the characters of patterns, for each validation; and
+    for all of them the seconds to compare items in, and the time until which unions may be read.
+    That time begins when a union is read.
     """
 
-    def __init__(self, text: str = "", brief: bool = False) -> None:
+    def __init__(self, text: str = "") -> None:
         self._seconds = SECONDS + SECONDS_A_CHARACTER * len(text)
-        self.readings: int = _MANY + len(text) // 2 if brief else _FEW
         self.comparing: float = self._seconds / 5
+        self.readings: int = _FEW
         self.characters: int = MAX_PATTERN
+        self.pace: int = _PACE if len(text) < LONG else 4
 
     until: cached_property[float] = cached_property(lambda self: thread_time() + self._seconds)
 
 
 def left() -> Left:
-    """Return what the current validation has left.
+    """Return what the current call has left."""
+    return _left.get()
 
-    A body reads an iterator after the validation has ended. Then each step has a budget of its own.
+
+def bounded(validate: Callable[..., Any], brief: bool = False) -> Callable[..., Any]:
+    """Return a function of a text with limited work. It raises `ReadTooOften` for recursive unions.
+
+    Another one inside shares its time.
     """
-    return _left.get() or Left()
-
-
-def bounded(validate: Callable[..., Any], brief: bool) -> Callable[..., Any]:
-    """Return a validation with limited work. It raises `ReadTooOften` for recursive unions."""
 
     def validated(text: str, **options: Any) -> Any:
-        token = _left.set(Left(text, brief))
+        now = _left.get(None) or Left(text)
+        now.readings = _MANY + len(text) // 2 if brief else _FEW
+        now.characters = MAX_PATTERN
+        token = _left.set(now)
         try:
             return validate(text, **options)
         finally:

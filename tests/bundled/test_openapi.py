@@ -211,6 +211,18 @@ def test_a_client_of_either_library_is_used(library):
     assert (created["name"], token, listed) == ("Tom", "own", [created])
 
 
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_a_connection_of_an_ended_event_loop_is_named(library):
+    """Each `call_sync` starts an event loop, and the client keeps a connection of the last one."""
+
+    def closed(request):
+        raise RuntimeError("Event loop is closed")  # What the real transport raises.
+
+    client = library.AsyncClient(transport=library.MockTransport(closed))
+    failed = call_through(client, document(get()), base_url="https://api.test")
+    assert "limit it with max_keepalive_connections=0" in failed.text
+
+
 # -- servers
 
 

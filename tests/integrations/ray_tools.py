@@ -21,7 +21,7 @@ from functool import (
     Tripwire,
 )
 from functool.guardrails import require_approval, trusted_only
-from functool.layers.journal import idempotency_key
+from functool.layers.journal import Interrupted, idempotency_key
 
 THIS = os.getpid()
 
@@ -181,3 +181,8 @@ async def resources(context: Context) -> dict:
     import ray
 
     return ray.get_runtime_context().get_assigned_resources()
+
+
+@FunctionTool
+async def interrupted() -> None:
+    raise Interrupted("The process died.", details={"at": object})

@@ -788,6 +788,22 @@ def test_adopt_takes_plain_values_and_output_beside_an_error() -> None:
     assert call(tool, {"x": 2}).text == 'failed\n{"since":"2026-01-02"}'
 
 
+def test_adopt_keeps_the_content_of_a_failure() -> None:
+    """A picture of what went wrong is shown beside the error."""
+    picture = amplifier_core.ImageBlock(
+        source={"type": "base64", "media_type": "image/png", "data": "MQ=="}
+    )
+
+    class Failing(Native):
+        async def execute(self, input: dict[str, Any]) -> Any:
+            error = {"message": "failed"}
+            return NativeResult(success=False, error=error, content=[picture])
+
+    failed = call(amplifier.adopt(Failing()), {"x": 1})
+    assert failed.error.message == "failed"
+    assert failed.output[-1] == ImageContent(data=b"1", media_type="image/png")
+
+
 def test_adopt_takes_amplifiers_own_mock_tool() -> None:
     """Any object with Amplifier's attributes is adopted."""
     assert call(amplifier.adopt(MockTool("mocked", output="yes"))).value == "yes"

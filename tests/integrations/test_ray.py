@@ -286,6 +286,16 @@ def test_a_call_whose_worker_was_lost_is_unknown_to_a_journal(tools, tmp_path):
     assert [entry.state for entry in journal.calls()] == ["unknown"]
 
 
+def test_a_call_that_was_interrupted_on_its_worker_is_unknown_to_a_journal(tools, tmp_path):
+    """What happened there may have had its effect, as after the loss of the worker."""
+    journal = Journal(tmp_path / "calls.journal")
+    recorded = journal.once(tools, run="r")
+
+    assert recorded.call_sync(call("interrupted")).error.message == "The process died."
+    assert recorded.call_sync(call("interrupted")).error.type == "OutcomeUnknown"
+    assert [entry.state for entry in journal.calls()] == ["unknown"]
+
+
 def test_dependencies_are_made_once_in_each_worker(cluster):
     """A named factory makes the `deps` of contexts where the body runs."""
     [tool] = on_ray([ray_tools.made_in], deps="tests.integrations.ray_tools:make_deps")
