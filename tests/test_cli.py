@@ -672,6 +672,16 @@ def test_yes_answers_a_server(folder):
     assert run("call", server, "delete", "--path", "x", "--yes").stdout == "deleted x\n"
 
 
+def test_a_value_that_is_spelled_like_yes(folder):
+    """A value of a call that reads `--yes` approves nothing, neither in a file nor on a server."""
+    pytest.importorskip("mcp")
+    for target in ("kit.py", f"{SERVER} kit.py"):
+        refused = run("call", target, "delete", "--path", "--yes", code=1)
+
+        assert refused.stdout == ""
+        assert "There is no terminal to ask at" in refused.stderr
+
+
 # Folders, headers, tokens, and servers that are served again
 
 
