@@ -28,8 +28,8 @@ from functool.cli.targets import (
 from functool.executors import in_thread
 
 STOP_SECONDS = {"stdio": 1.0, "http": 10.0}
-"""How long a stopped server may take. One on standard input would only end after the next line. Over
-HTTP, calls may run for five more seconds."""
+"""How long a stopped server may take. One on standard input would only end after the next line.
+Over HTTP, calls may run for five more seconds."""
 
 _NAMED = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)=(.+)", re.DOTALL)
 
