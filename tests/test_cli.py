@@ -384,6 +384,7 @@ def test_an_enum_is_an_option_as_a_literal_is(folder):
         ),
         (["call", "kit.py", "search", "--json", "{"], 2, "is not a JSON object"),
         (["call", "kit.py", "search", "--json", "[]"], 2, "is not a JSON object"),
+        (["call", "kit.py", "search", "--json", '{"a":' * 100_000], 2, "is not a JSON object"),
         (["call", "kit.py", "search", "--query", "@nothing.txt"], 1, "nothing.txt"),
         (["call", "kit.py", "serch"], 1, "Did you mean 'search'?"),
         (["schema", "kit.py", "serch"], 1, "Did you mean 'search'?"),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -18,6 +19,7 @@ from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.layers import inbox as module
 from functool.layers.inbox import Inbox, InboxError
+from functool.layers.journal import Journal
 from tests.support import time_passes
 
 RAN = []
@@ -336,6 +338,18 @@ def test_the_file(path, tmp_path):
     with pytest.raises(InboxError, match="cannot be opened"):
         Inbox(tmp_path / "no" / "such" / "folder.db")
     assert json.loads(json.dumps([each.to_dict() for each in Inbox(path).pending()])) == []
+
+
+def test_the_database_of_another_program(tmp_path):
+    """A database that is no inbox is refused, and stays as it was."""
+    Journal(tmp_path / "calls.journal").calls()
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        database.execute("CREATE TABLE orders (id)")
+    for name in ("calls.journal", "shop.db"):
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(InboxError, match="no inbox"):
+            Inbox(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == before
 
 
 def test_calls_that_wait_look_together(path, monkeypatch):
