@@ -87,7 +87,7 @@ export class Form {
 
   // A copy of the value that the form shows.
   value() {
-    return parsed(JSON.stringify(this.editor.getValue()));
+    return parsed(JSON.stringify(this.editor.getValue()) ?? "null");
   }
 
   tell() {
