@@ -384,6 +384,7 @@ def test_an_enum_is_an_option_as_a_literal_is(folder):
         ),
         (["call", "kit.py", "search", "--json", "{"], 2, "is not a JSON object"),
         (["call", "kit.py", "search", "--json", "[]"], 2, "is not a JSON object"),
+        (["call", "kit.py", "search", "--json", '{"a":' * 100_000], 2, "is not a JSON object"),
         (["call", "kit.py", "search", "--query", "@nothing.txt"], 1, "nothing.txt"),
         (["call", "kit.py", "serch"], 1, "Did you mean 'search'?"),
         (["schema", "kit.py", "serch"], 1, "Did you mean 'search'?"),
@@ -681,6 +682,16 @@ def test_yes_answers_a_server(folder):
     server = f"{SERVER} kit.py"
 
     assert run("call", server, "delete", "--path", "x", "--yes").stdout == "deleted x\n"
+
+
+def test_a_value_that_is_spelled_like_yes(folder):
+    """A value of a call that reads `--yes` approves nothing, neither in a file nor on a server."""
+    pytest.importorskip("mcp")
+    for target in ("kit.py", f"{SERVER} kit.py"):
+        refused = run("call", target, "delete", "--path", "--yes", code=1)
+
+        assert refused.stdout == ""
+        assert "There is no terminal to ask at" in refused.stderr
 
 
 # Folders, headers, tokens, and servers that are served again

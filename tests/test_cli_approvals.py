@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -113,6 +115,25 @@ def test_wrong_words(tmp_path):
     assert "no request waits" in run(str(path), "approve", "x", code=1).stderr
     (tmp_path / "text").write_text("no database" * 1_000)
     assert "cannot be used" in run(str(tmp_path / "text"), "list", code=1).stderr
+
+
+def test_a_file_that_somebody_changed(tmp_path):
+    """Every command on an inbox that cannot be read is one line."""
+    path = tmp_path / "inbox.db"
+    Inbox(path)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("INSERT INTO requests VALUES ('x', 'c', '?', 9e9, NULL, NULL, NULL, NULL)")
+        database.commit()
+    for words in (
+        ["list"],
+        ["list", "--json"],
+        ["approve", "x", "--yes"],
+        ["edit", "x"],
+        ["deny", "x"],
+    ):
+        told = run(str(path), *words, code=1).stderr
+
+        assert told.startswith("Error: ") and told.count("\n") == 1
 
 
 def request(**arguments):

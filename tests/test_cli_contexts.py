@@ -11,7 +11,7 @@ pytest.importorskip("rich")
 
 
 from tests.command_line import PIPES, PROGRAM, SERVER, run, serving
-from tests.support import free_port
+from tests.support import free_port, listening
 
 TOOLS = '''
 import asyncio
@@ -56,6 +56,17 @@ def wait_in_thread() -> None:
     """Wait in a thread."""
     print("begun", file=sys.stderr, flush=True)
     time.sleep(60)
+
+
+@FunctionTool
+async def write_down() -> str:
+    """Take some time, and use what the context has opened until the end."""
+    print("begun", file=sys.stderr, flush=True)
+    try:
+        await asyncio.sleep(2)
+        return "written"
+    finally:
+        print("ended", file=sys.stderr, flush=True)
 
 
 def plain():
@@ -221,6 +232,34 @@ def test_a_stopped_server_closes_its_context(folder, transport, number):
 
     assert "close\n" in rest
     assert code == 128 + number
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_server_lets_its_calls_end(folder, number):
+    """A server over HTTP that is stopped closes its context only after the calls that still run."""
+    pytest.importorskip("mcp")
+    from functool import ToolCall
+    from functool.integrations import mcp
+
+    port = free_port()
+    words = ["serve", "deps_kit.py", "--context", "deps_kit.py:ada", "--transport", "http"]
+
+    async def call_and_stop(process):
+        async with mcp.connect(f"http://127.0.0.1:{port}/mcp") as tools:
+            calling = asyncio.create_task(tools.call(ToolCall(name="write_down")))
+            while await asyncio.to_thread(process.stderr.readline) != "begun\n":
+                pass
+            process.send_signal(number)
+            return (await calling).text
+
+    command = [*PROGRAM, *words, "--port", str(port)]
+    with subprocess.Popen(command, text=True, **PIPES) as process:
+        listening(port, process)
+        text = asyncio.run(call_and_stop(process))
+        rest = process.stderr.read()
+
+    assert text == "written"
+    assert rest.index("ended\n") < rest.index("close\n")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 128 + 15)])

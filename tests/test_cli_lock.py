@@ -295,7 +295,10 @@ def test_lock_writes_where_it_is_told(folder):
     run("lock", "absent.py", code=1)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"tools": {}}', '{"version": 2, "tools": {}}'])
+ODD = ["{", "[" * 100_000, "[]", '{"tools": {}}', '{"version": 2, "tools": {}}']
+
+
+@pytest.mark.parametrize("text", [*ODD, '{"version": 1, "tools": {"add": 5}}'])
 def test_a_file_of_another_kind_is_one_line(folder, text):
     """A file that `lock` did not write, or a later version, is an error of one line."""
     (folder / "bad.json").write_text(text)

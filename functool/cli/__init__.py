@@ -177,8 +177,10 @@ def call(
     functool call tools.py search --json '{"query": "cats"}'
     echo '{"query": "cats"}' | functool call tools.py search -
     """  # noqa: D301
+    consents = False
 
     async def run(toolset: Toolset) -> None:
+        nonlocal consents
         from functool.integrations.click import command_of, run_call
 
         given = [
@@ -197,10 +199,12 @@ def call(
             raise
         if not isinstance(chosen, tuple):
             return
+        given_arguments, consents = chosen
         async with opened_context(context) as ready:
-            await run_call(toolset, tool, chosen[0], yes=chosen[1], context=ready, save=save)
+            await run_call(toolset, tool, given_arguments, yes=consents, context=ready, save=save)
 
-    _with_toolset(target, run, yes="--yes" in arguments, headers=headers)
+    # Only the parsed command tells the option --yes from a value that is spelled like it.
+    _with_toolset(target, run, yes=lambda: consents, headers=headers)
 
 
 @main.command(cls=TargetCommand)
@@ -367,10 +371,10 @@ def _with_toolset(
     run: Callable[[Toolset], Awaitable[None]],
     *,
     may_be_empty: bool = False,
-    yes: bool = False,
+    yes: Callable[[], bool] = lambda: False,
     headers: Sequence[str] = (),
 ) -> None:
-    """Run `run(toolset)` with the tools of a target. `yes` consents to a server's questions."""
+    """Run `run(toolset)` with the tools of a target. `yes()` consents to a server's questions."""
     import asyncio
 
     sent = headers_of(headers)

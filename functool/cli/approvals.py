@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from functool.cli.telling import readable_errors
 from functool.integrations.visible import visible
 
 if TYPE_CHECKING:
@@ -31,12 +32,10 @@ def approvals(ctx: click.Context, file: str) -> None:
     functool approvals inbox.db edit 3f2a             change the arguments in $EDITOR
     functool approvals inbox.db deny 3f2a --reason "not on Sundays"
     """  # noqa: D301
-    from functool.layers.inbox import Inbox, InboxError
+    from functool.layers.inbox import Inbox
 
-    try:
+    with readable_errors():
         ctx.obj = Inbox(file)
-    except InboxError as error:
-        raise click.ClickException(str(error)) from None
 
 
 @approvals.command("list")
@@ -44,15 +43,17 @@ def approvals(ctx: click.Context, file: str) -> None:
 @click.pass_obj
 def list_pending(inbox: Inbox, as_json: bool) -> None:
     """List the calls that wait: id, tool, and the beginning of the arguments."""
-    if as_json:
-        click.echo(json.dumps([request.to_dict() for request in inbox.pending()], indent=2))
-        return
-    for request in inbox.each():
-        arguments = json.dumps(request.arguments)
-        brief = arguments if len(arguments) <= BRIEF else f"{arguments[:BRIEF]}…"
-        # The question of a server has line ends. Each would begin a line like those of requests.
-        tool = " ".join(request.tool.split())
-        click.echo(visible(f"{request.id}\t{tool}\t{brief}"))
+    with readable_errors():
+        if as_json:
+            click.echo(json.dumps([request.to_dict() for request in inbox.pending()], indent=2))
+            return
+        for request in inbox.each():
+            arguments = json.dumps(request.arguments)
+            brief = arguments if len(arguments) <= BRIEF else f"{arguments[:BRIEF]}…"
+            # The question of a server has line ends. Each would begin a line like those of
+            # requests.
+            tool = " ".join(request.tool.split())
+            click.echo(visible(f"{request.id}\t{tool}\t{brief}"))
 
 
 @approvals.command()
@@ -67,7 +68,8 @@ def approve(inbox: Inbox, id: str, yes: bool) -> None:
     if not yes:
         click.echo(request_text(request), err=True)
         click.confirm("Approve?", abort=True, err=True)
-    _answered(lambda: inbox.approve(request.id))
+    with readable_errors():
+        inbox.approve(request.id)
     click.echo("approved", err=True)
 
 
@@ -89,7 +91,8 @@ def edit(inbox: Inbox, id: str, arguments: str | None) -> None:
             raise click.UsageError(f"--arguments: {error}") from None
     if changed is None:
         raise click.ClickException("nothing was saved, so nothing was approved")
-    _answered(lambda: inbox.approve(request.id, changed))
+    with readable_errors():
+        inbox.approve(request.id, changed)
     click.echo("approved with these arguments", err=True)
 
 
@@ -100,23 +103,16 @@ def edit(inbox: Inbox, id: str, arguments: str | None) -> None:
 def deny(inbox: Inbox, id: str, reason: str) -> None:
     """Refuse a call."""
     request = _request(inbox, id)
-    _answered(lambda: inbox.deny(request.id, reason))
+    with readable_errors():
+        inbox.deny(request.id, reason)
     click.echo("refused", err=True)
 
 
 def _request(inbox: Inbox, id: str) -> ApprovalRequest:
     """Return the one waiting request whose id begins with `id`."""
-    found = [each for each in inbox.each() if id and each.id.startswith(id)]
+    with readable_errors():
+        found = [each for each in inbox.each() if id and each.id.startswith(id)]
     if len(found) == 1:
         return found[0]
     how_many = "several requests wait" if found else "no request waits"
     raise click.ClickException(visible(f"{how_many} whose id begins with {id!r}: see `list`"))
-
-
-def _answered(answer: Any) -> None:
-    from functool.layers.inbox import InboxError
-
-    try:
-        answer()
-    except (InboxError, ValueError) as error:
-        raise click.ClickException(visible(str(error))) from None

@@ -119,14 +119,16 @@ def run_until_stopped(
     name: str | None,
     serve: Callable[[Context[Any] | None], Awaitable[None]],
     last: Callable[[], None] = lambda: None,
+    patience: float = 1.0,
 ) -> None:
     """Run `serve(context)` until it ends or a signal arrives. Close the context in both cases.
 
-    `last()` is called at the end, before a signal ends the process.
+    After a signal, the server and its calls may take `patience` seconds to end before the context
+    is closed. `last()` is called at the end, before a signal ends the process.
     """
     import asyncio
 
-    stopped_by = asyncio.run(_serve(name, serve))
+    stopped_by = asyncio.run(_serve(name, serve, patience))
     last()
     if stopped_by is not None:
         # Python would wait for a thread that may still be reading a line of standard input.
@@ -134,7 +136,7 @@ def run_until_stopped(
 
 
 async def _serve(
-    name: str | None, serve: Callable[[Context[Any] | None], Awaitable[None]]
+    name: str | None, serve: Callable[[Context[Any] | None], Awaitable[None]], patience: float
 ) -> int | None:
     import asyncio
 
@@ -155,8 +157,7 @@ async def _serve(
         waiting.cancel()
         if not serving.done():
             serving.cancel()
-            # A server on standard input would only end after the next line.
-            await asyncio.wait({serving}, timeout=1.0)
+            await asyncio.wait({serving}, timeout=patience)
         elif not serving.cancelled():
             serving.result()
     return signals[0] if signals else None

@@ -64,8 +64,9 @@ def _read(path: Path) -> dict[str, Any]:
     """
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-        version, tools = known["version"], dict(known["tools"])
-    except (LookupError, TypeError, ValueError) as error:
+        version = known["version"]
+        tools = {name: dict(tool) for name, tool in dict(known["tools"]).items()}
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not what `functool lock` writes: {error!r}") from None
     if version != VERSION:
         raise ValueError(f"{path} has version {version}, this functool knows version {VERSION}")

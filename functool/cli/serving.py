@@ -27,6 +27,10 @@ from functool.cli.targets import (
 )
 from functool.executors import in_thread
 
+STOP_SECONDS = {"stdio": 1.0, "http": 10.0}
+"""How long a stopped server may take. One on standard input would only end after the next line.
+Over HTTP, calls may run for five more seconds."""
+
 _NAMED = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)=(.+)", re.DOTALL)
 
 
@@ -65,7 +69,7 @@ def serve_targets(
             await mcp.serve_async(await proxy.server(), transport, host, port, **options)
 
     if context is not None:
-        run_until_stopped(context, serve)
+        run_until_stopped(context, serve, patience=STOP_SECONDS[transport])
         return
     if transport == "stdio":
         # A thread waits for a line of standard input, and Python would wait for the thread. So let

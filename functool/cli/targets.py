@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -67,14 +67,14 @@ async def opened(
     target: str,
     *,
     may_be_empty: bool = False,
-    yes: bool = False,
+    yes: Callable[[], bool] = lambda: False,
     headers: Mapping[str, str] | None = None,
     elicit: Any = None,
 ) -> AsyncIterator[Toolset]:
     """Yield the tools of a target.
 
-    `elicit` answers the questions of a server. By default they are asked at the terminal, and `yes`
-    consents without asking.
+    `elicit` answers the questions of a server. By default they are asked at the terminal, and a
+    true `yes()` consents without asking.
     """
     if not is_remote(target):
         if headers:
@@ -86,7 +86,7 @@ async def opened(
 
     async with mcp.connect(
         target.removeprefix(SERVER),
-        elicit=elicit or (lambda message, form: answer_form(message, form, yes=yes)),
+        elicit=elicit or (lambda message, form: answer_form(message, form, yes=yes())),
         headers=headers or None,
     ) as toolset:
         yield toolset

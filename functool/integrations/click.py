@@ -302,7 +302,7 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
             return text
         try:
             found = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = text
         if self.name != "json" and (
             isinstance(found, str) or (self.name == "object") is not isinstance(found, dict)

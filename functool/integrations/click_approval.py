@@ -110,7 +110,7 @@ def read_arguments(text: str) -> dict[str, Any]:
         text = Path(text[1:]).read_text("utf-8")
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({error})") from None
     if not isinstance(found, dict):
         raise ValueError("the arguments are one JSON object")

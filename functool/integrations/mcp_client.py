@@ -35,6 +35,9 @@ Elicit: TypeAlias = Callable[[str, dict[str, Any]], Answer | Awaitable[Answer]]
 Changed: TypeAlias = Callable[[Toolset], Any]
 
 CONNECT_SECONDS = 30.0
+LOGIN_SECONDS = 300.0
+"""How long connecting may take with `auth`, because a person may have to log in meanwhile."""
+
 MAX_OPEN_QUESTIONS = 10
 """How many questions of one server may wait for a person at the same time."""
 
@@ -91,7 +94,8 @@ def connect(
             to ask.
         mode: The mode of the SDK: `"auto"`, `"legacy"`, or a protocol revision.
         headers: Headers of every request to a URL, such as `{"Authorization": "Bearer ..."}`.
-        auth: An `httpx2.Auth` for a URL, such as the SDK's `OAuthClientProvider`.
+        auth: An `httpx2.Auth` for a URL, such as the SDK's `OAuthClientProvider`. A person has five
+            minutes to log in. Without it, connecting may take 30 seconds.
         changed: `changed(toolset)`, sync or async, is called when new tools have appeared.
         options: For every tool: `timeout` (seconds), `input_guardrails`, `output_guardrails`,
             `on_error_func`. Of `settings` only `untrusted` is used. False says that the results of
@@ -109,14 +113,20 @@ def connect(
         "elicitation_callback": None if elicit is None else _elicitation(elicit),
     }
     endpoint, pins = Endpoint(target, headers, auth), {} if pins is None else pins
-    return _connected(endpoint, settings, pins, _Tools(prefix, trusted, options, changed))
+    patience = CONNECT_SECONDS if auth is None else LOGIN_SECONDS
+    tools = _Tools(prefix, trusted, options, changed)
+    return _connected(endpoint, settings, pins, tools, patience)
 
 
 @asynccontextmanager
 async def _connected(
-    endpoint: Endpoint, settings: dict[str, Any], pins: MutableMapping[str, str], tools: _Tools
+    endpoint: Endpoint,
+    settings: dict[str, Any],
+    pins: MutableMapping[str, str],
+    tools: _Tools,
+    patience: float,
 ) -> AsyncIterator[Toolset]:
-    link = Link(endpoint, settings, pins, tools.listed, CONNECT_SECONDS)
+    link = Link(endpoint, settings, pins, tools.listed, patience)
     definitions = await link.open()
     try:
         await tools.fill(definitions, link)

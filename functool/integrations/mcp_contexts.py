@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -14,11 +15,12 @@ from mcp.server.request_state import authenticated_principal
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from functool import Context
+from functool.executors import inline
 from functool.guardrails.asking import callables
 from functool.integrations.mcp_approval import Request
 from functool.layers.passing import passing
 
-MakeContext: TypeAlias = Callable[[Request], Context[Any]]
+MakeContext: TypeAlias = Callable[[Request], Context[Any] | Awaitable[Context[Any]]]
 
 
 class Stream:
@@ -40,10 +42,14 @@ def one_client() -> Iterator[None]:
 
 @dataclass(slots=True)
 class Conversation:
-    """One conversation: the object that lives as long as it, and a context for each principal."""
+    """One conversation: the object that lives as long as it, and a context for each principal.
+
+    `making` is held while a context is made, so that two first requests share one.
+    """
 
     owner: weakref.ref[Any]
     contexts: dict[str | None, Context[Any]] = field(default_factory=dict)
+    making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 def call_id(request: Request) -> str:
@@ -63,7 +69,8 @@ class Contexts:
     sessions, so there each call gets a context of its own. Two principals never share a context.
 
     Args:
-        make: `make(request)` returns the Context of a conversation, from its first request.
+        make: `make(request)`, sync or async, returns the Context of a conversation, from its first
+            request.
 
     Raises:
         DefinitionError: `make` cannot be called with a request.
@@ -75,24 +82,24 @@ class Contexts:
         # The key is the id of the conversation's owner.
         self._kept: dict[int, Conversation] = {}
 
-    def __call__(self, request: Request) -> Context[Any]:
+    async def __call__(self, request: Request) -> Context[Any]:
         """Return the context of the request's conversation."""
         owner = _owner(request)
         if owner is None:
-            return passing(self._made(request))
-        by_principal = self._of(owner).contexts
-        principal = authenticated_principal(request)
-        if principal not in by_principal:
-            by_principal[principal] = self._made(request)
-        return by_principal[principal]
+            return passing(await self._made(request))
+        conversation, principal = self._of(owner), authenticated_principal(request)
+        async with conversation.making:
+            if principal not in conversation.contexts:
+                conversation.contexts[principal] = await self._made(request)
+        return conversation.contexts[principal]
 
-    def _made(self, request: Request) -> Context[Any]:
+    async def _made(self, request: Request) -> Context[Any]:
         """Return a new context.
 
         Raises:
             TypeError: The host's function returned something else.
         """
-        made: Any = self._make(request)
+        made: Any = await inline(self._make, request)
         if not isinstance(made, Context):
             raise TypeError(f"context returned {type(made).__name__}, expected a Context")
         return made

@@ -123,15 +123,17 @@ class Handlers:
         if not all(self._is_known(name, tool) for name, tool in self._toolset.items()):
             async with self._replacing:  # It has grown, and several clients list it.
                 self._served = await in_thread(self._described, self._toolset)
-        page, cursor = self._page(self.enabled(request), params.cursor if params else None)
+        enabled = await self.enabled(request)
+        page, cursor = self._page(enabled, params.cursor if params else None)
         shown = [served for name in page if (served := self.find(name))]
         return types.ListToolsResult(
             tools=[served.definition for served in shown], next_cursor=cursor
         )
 
-    def enabled(self, request: Request) -> list[str]:
+    async def enabled(self, request: Request) -> list[str]:
         """Return the names of the tools that are enabled for a client."""
-        return [tool.name for tool in self._toolset.enabled(self._context_of(request))]
+        context = await self._context_of(request)
+        return [tool.name for tool in self._toolset.enabled(context)]
 
     def _page(self, names: list[str], cursor: str | None) -> tuple[list[str], str | None]:
         """Return a page of the list, and the cursor of the next page: the last name of this one.
@@ -147,7 +149,8 @@ class Handlers:
 
     async def call_tool(self, request: Request, params: types.CallToolRequestParams) -> Any:
         """Answer `tools/call`."""
-        served, context = self.find(params.name), self._context_of(request)
+        context = await self._context_of(request)
+        served = self.find(params.name)
         new = (None, call_id(request), list[Approved]())
         asked, id, approved = approval.asked_before(params) or new
         call = ToolCall(name=params.name, arguments=params.arguments or {}, id=id)

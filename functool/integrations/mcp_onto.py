@@ -186,7 +186,7 @@ def _around(handlers: Handlers, mounted: Any) -> Any:
         async def on_list_tools(self, context: Any, call_next: Any) -> list[Any]:
             """List only what is enabled for the client."""
             request: Any = get_context().request_context
-            enabled = handlers.toolset if request is None else handlers.enabled(request)
+            enabled = handlers.toolset if request is None else await handlers.enabled(request)
             found = await call_next(context)
             return [x for x in found if not isinstance(x, mounted) or x.name in enabled]
 

@@ -39,9 +39,9 @@ class ToolServer(Server[Any]):
         tools: A tool, an iterable of tools, or a Toolset.
         name: The name of the server.
         instructions: The server's instructions for a model.
-        context: `context(request)` makes the Context of a conversation from its first SDK request.
-            A conversation is an MCP session, or the parent process on stdio. Where the protocol has
-            no sessions (2026-07-28 over HTTP) it makes one for each call.
+        context: `context(request)`, sync or async, makes the Context of a conversation from its
+            first SDK request. A conversation is an MCP session, or the parent process on stdio.
+            Where the protocol has no sessions (2026-07-28 over HTTP) it makes one for each call.
         keys: Secrets of 32 bytes or more that seal the state of a client between the rounds of an
             approval. The first one seals. Processes behind one load balancer need the same keys. By
             default, this process makes a key of its own.

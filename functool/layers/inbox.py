@@ -84,6 +84,9 @@ class Inbox:
         except OSError as error:
             raise InboxError(f"the inbox {self._path} cannot be opened: {error.strerror}") from None
         with self._database() as database:
+            found = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+            if found and found.isdisjoint(("requests", "grants")):
+                raise InboxError(f"{self._path} is a database, but no inbox of functool")
             database.execute("PRAGMA journal_mode = WAL")
             database.executescript(_TABLES)
         # By request the process that waits for it, because a forked child copies this.

@@ -150,6 +150,11 @@ async def serve(
             # An open page listens without end. Do not wait for it, and do not log that as an error.
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
             server.should_exit = server.force_exit = True
+            # The calls of the page have to end before their context is closed.
+            requests = [*server.server_state.tasks]
+            for request in requests:
+                request.cancel()
+            await asyncio.gather(*requests, return_exceptions=True)
             await serving
             raise
 

@@ -11,6 +11,8 @@ from functool.layers.inbox import Inbox
 QUESTION = "question"
 """The `definition` of a request that is a question of a server."""
 
+WORDLESS = "(The question has no words.)"
+
 
 def asker(inbox: Inbox) -> Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any] | None]]:
     """Return a function that puts questions into the inbox, for the `elicit` of `mcp.connect`.
@@ -26,7 +28,8 @@ def asker(inbox: Inbox) -> Callable[[str, Mapping[str, Any]], Awaitable[dict[str
         lines = [_line(name, part, name in needed) for name, part in fields.items()]
         alone = [part.get("type") for part in fields.values()] == ["boolean"]
         answers = {name: True if alone else _answer(part) for name, part in fields.items()}
-        text = message if alone else "\n".join([message, *lines])
+        words = message if message.strip() else WORDLESS
+        text = words if alone else "\n".join([words, *lines])
         decision = await approver(ApprovalRequest.of(text, QUESTION, answers, ""))
         if not decision.approved:
             return None

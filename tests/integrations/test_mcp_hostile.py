@@ -493,6 +493,21 @@ def test_an_auth_object_is_asked():
     assert fine.text == "ok"
 
 
+def test_a_person_has_time_to_log_in(monkeypatch):
+    """With `auth`, connecting may take longer than a server without it: a person may log in."""
+    monkeypatch.setattr("functool.integrations.mcp_client.CONNECT_SECONDS", 0.01)
+
+    class Login(httpx2.Auth):
+        async def async_auth_flow(self, request):
+            await asyncio.sleep(0.1)
+            yield request
+
+    with listening() as url:
+        [fine] = results(url, "fine", auth=Login())
+
+    assert fine.text == "ok"
+
+
 def test_headers_go_with_a_url():
     """A command or a server of the SDK's takes no headers, and says so."""
     with pytest.raises(TypeError, match="URL"):

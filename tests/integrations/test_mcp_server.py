@@ -803,6 +803,27 @@ def test_each_call_gets_its_context(mode):
     assert texts(answer) == [LATEST if mode == "auto" else OLDER]
 
 
+def test_a_context_is_made_by_an_async_function():
+    """An async `context` makes one context for a conversation, also if its first calls are together."""
+    made = []
+
+    async def make(request):
+        await asyncio.sleep(0.01)
+        made.append(Context(deps=len(made)))
+        return made[-1]
+
+    def who(context: Context) -> int:
+        return context.deps
+
+    async def work(client):
+        return await asyncio.gather(*(client.call_tool("who", {}) for _ in range(3)))
+
+    answers = served(mcp.server([FunctionTool(who)], context=make), work, mode="legacy")
+
+    assert [texts(each) for each in answers] == [["0"]] * 3
+    assert len(made) == 1
+
+
 @pytest.mark.parametrize(
     ("context", "said"),
     [

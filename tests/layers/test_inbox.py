@@ -1,7 +1,6 @@
 """The inbox: calls that wait for a person in another process."""
 
 import asyncio
-import contextlib
 import json
 import os
 import pickle
@@ -20,6 +19,7 @@ from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.layers import inbox as module
 from functool.layers.inbox import Inbox, InboxError
+from functool.layers.journal import Journal
 from tests.support import python, time_passes
 
 RAN = []
@@ -360,12 +360,24 @@ database.close()
 def test_a_second_inbox_drops_no_lock_of_the_first(path):
     """Another process does not take the file for unused, and so removes no write that is under way."""
     Inbox(path)
-    with contextlib.closing(sqlite3.connect(path)) as database:
+    with closing(sqlite3.connect(path)) as database:
         database.execute("BEGIN IMMEDIATE")
         Inbox(path)
         assert python(OPENS, str(path)).returncode == 0
 
         assert path.with_name(f"{path.name}-wal").exists()
+
+
+def test_the_database_of_another_program(tmp_path):
+    """A database that is no inbox is refused, and stays as it was."""
+    Journal(tmp_path / "calls.journal").calls()
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        database.execute("CREATE TABLE orders (id)")
+    for name in ("calls.journal", "shop.db"):
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(InboxError, match="no inbox"):
+            Inbox(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == before
 
 
 def test_calls_that_wait_look_together(path, monkeypatch):

@@ -211,3 +211,48 @@ def test_nothing_is_logged(running):
 
     assert (out, errors) == ("", "")
     assert running.process.returncode == 130
+
+
+CLOSING = """
+import asyncio
+import sys
+from contextlib import contextmanager
+
+from functool import Context, FunctionTool
+
+
+def tell(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def shop():
+    yield Context("shop")
+    tell("close")
+
+
+@FunctionTool
+async def hold(context: Context) -> None:
+    try:
+        context.progress("begun")
+        await asyncio.sleep(600)
+    finally:
+        await asyncio.sleep(0.1)
+        tell("ended")
+"""
+
+
+def test_a_call_ends_before_its_context(playground, tmp_path):
+    """A playground that is stopped closes what its context has opened after the calls that use it."""
+    (tmp_path / "closing.py").write_text(CLOSING)
+    running = playground("closing.py", "--context", "closing.py:shop")
+    with client(running) as person:
+        person.get(running.url)
+        person.headers["Origin"] = running.origin
+        with person.stream("POST", "/api/call", json={"name": "hold", "text": "{}"}) as answer:
+            lines = answer.iter_lines()  # As long as somebody holds this, the client is there.
+            while "begun" not in next(lines):
+                pass
+            _, rest = running.stop()
+
+    assert rest.index("ended") < rest.index("close")

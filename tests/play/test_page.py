@@ -265,6 +265,76 @@ def test_long_numbers(playground, open_page, tmp_path):
     assert raw(page) == sent
 
 
+PARTLY = """
+from functool import SchemaTool
+
+kept = {
+    "deep": {"$ref": "#/$defs/deep"},
+    "items": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+    "picked": {"enum": ["a", None]},
+    "size": {"type": "number"},
+    "text": {"type": "string"},
+}
+deep = {"type": "object", "properties": {"inner": {"$ref": "#/$defs/deep"}, "n": {"type": "integer"}}}
+schema = {"type": "object", "properties": kept, "$defs": {"deep": deep}, "required": ["text"]}
+keep = SchemaTool("keep", "", schema, lambda given: repr(given))
+
+inherited = {"type": "object", "properties": {"constructor": {"type": "string"}}}
+odd = SchemaTool("odd", "", inherited, lambda given: repr(given))
+"""
+
+
+@pytest.fixture
+def partly(playground, open_page, tmp_path):
+    """A page with tools that a form shows in part, or not at all."""
+    (tmp_path / "partly.py").write_text(PARTLY)
+    return open_page(playground("partly.py"))
+
+
+def test_what_a_form_does_not_show_stays(partly):
+    """A change in the form changes nothing else of what was written as JSON beside it."""
+    choose(partly, "keep")
+    deep = {"n": 0}
+    for n in range(10):
+        deep = {"inner": deep, "n": n}
+    items = [{"n": 11, "unknown": 1.0}, {"n": 22}, {"n": 33, "unknown": [None]}]
+    sent = {
+        "deep": deep,
+        "items": items,
+        "picked": None,
+        "size": 1.5,
+        "text": "a",
+        "unknown": {"id": 12345678901234567890},
+    }
+    write(partly, **sent)
+    fill(partly, "text", "b")
+    shows(partly, '"text": "b"')
+    assert raw(partly) == {**sent, "text": "b"}
+    assert "1.0" in partly.input_value("#raw")
+
+    fill(partly, "deep.n", "77", "> .form-control input:not([type=checkbox])")
+    shows(partly, '"n": 77')
+    assert raw(partly) == {**sent, "text": "b", "deep": {**deep, "n": 77}}
+
+    partly.on("dialog", lambda dialog: dialog.accept())
+    partly.locator("[data-schemapath='root.items'] button.json-editor-btntype-delete").nth(
+        1
+    ).click()
+    until(partly, """!document.querySelector('#raw').value.includes('"n": 22')""")
+    assert raw(partly)["items"] == [items[0], items[2]]
+
+    fill(partly, "size", "12345678901234567893", "input:not([type=checkbox])")
+    shows(partly, '"size": 12345678901234567893')
+
+
+def test_a_schema_that_breaks_the_form(partly):
+    """Where the form library fails, the page says that there is no form, and JSON works."""
+    choose(partly, "odd")
+    partly.locator("#form", has_text="This schema has no form").wait_for()
+
+    assert "{'constructor': 'x'}" in call(partly, constructor="x")
+
+
 def test_a_large_answer_is_read_as_fast_as_before(page):
     """To keep the digits of long numbers costs nothing where there are none."""
     slower = page.evaluate(

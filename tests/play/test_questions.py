@@ -78,6 +78,19 @@ async def test_yes_or_no(tmp_path):
 
 
 @beside
+async def test_a_question_without_words(tmp_path):
+    """A question without words is shown as a question, and not as a call of a tool without a name."""
+    inbox = Inbox(tmp_path / "inbox.db")
+    form = {"properties": {"approve": {"type": "boolean"}}}
+    for message in ("", " \n"):
+        asking, request = await asked(inbox, message, form)
+
+        assert "no words" in shown_request(request)["question"]
+        inbox.deny(request.id)
+        assert await asking is None
+
+
+@beside
 async def test_a_question_that_is_too_long(tmp_path):
     """A question that cannot be shown in whole can only be declined."""
     inbox = Inbox(tmp_path / "inbox.db")

@@ -82,11 +82,14 @@ async function choose(name, text = null) {
   if (fixed && !Object.keys(tool.form.properties || {}).length) {
     holder.append(h("p", { class: "quiet" }, "This tool names no arguments."));
     parts.raw.value = text ?? "{}";
-  } else try {
-    parts.form = new Form(holder, tool.form, (value) => { parts.raw.value = JSON.stringify(value, null, 2); parts.rawProblem.textContent = ""; });
-  } catch (error) {
-    holder.replaceChildren(h("p", { class: "quiet" }, "This schema has no form. Write the arguments as JSON."));
-    parts.raw.value = "{}";
+  } else {
+    const changed = (value) => { parts.raw.value = JSON.stringify(value, null, 2); parts.rawProblem.textContent = ""; };
+    const failed = () => {
+      parts.form = null;
+      holder.replaceChildren(h("p", { class: "quiet" }, "This schema has no form. Write the arguments as JSON."));
+      parts.raw.value ||= text ?? "{}";
+    };
+    try { parts.form = new Form(holder, tool.form, changed, failed); } catch (error) { failed(); }
   }
   if (text !== null) {
     parts.raw.value = text;
@@ -99,7 +102,7 @@ function typed(parts) {
   let value;
   try { value = parsed(parts.raw.value); } catch (error) { parts.rawProblem.textContent = `Not JSON yet: ${error.message}`; return; }
   parts.rawProblem.textContent = "";
-  if (value !== null && typeof value === "object" && !Array.isArray(value)) parts.form?.show(value);
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) parts.form?.show(parts.raw.value);
   else parts.rawProblem.textContent = "The arguments are one JSON object";
 }
 

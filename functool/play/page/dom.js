@@ -64,6 +64,11 @@ export function parsed(text) {
   return JSON.parse(text, (name, value, context) => isLong(value) && /^-?\d+$/.test(context?.source) ? BigInt(context.source) : value);
 }
 
+// Read a text whose numbers are written again as they stand there, such as 1.0 and those of many digits.
+export function exact(text) {
+  return JSON.parse(text, (name, value, context) => typeof value === "number" && context?.source ? JSON.rawJSON(context.source) : value);
+}
+
 export function isLong(value) {
   return Number.isInteger(value) && !Number.isSafeInteger(value);
 }

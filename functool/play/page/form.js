@@ -1,6 +1,6 @@
 // The form of a tool: json-editor over the server's safe copy of the schema.
 
-import { h, isLong, say } from "/files/dom.js";
+import { exact, h, isLong, parsed, say } from "/files/dom.js";
 
 const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#x27;": "'", "&#123;": "{", "&#125;": "}" };
 const ENTITY = /&(?:lt|gt|amp|quot|#x27|#123|#125);/g;
@@ -13,12 +13,14 @@ window.JSONEditor.AbstractEditor.prototype.purify = (value) => value;
 window.JSONEditor.AbstractTheme.prototype.cleanText = asText;
 
 // A whole number that JavaScript's numbers cannot hold is a BigInt, with all the digits as typed.
-const { integer } = window.JSONEditor.defaults.editors;
-const { getValue } = integer.prototype;
-integer.prototype.getValue = function () {
-  const value = getValue.call(this);
-  return isLong(value) && JSON.rawJSON && /^\s*[-+]?\d+\s*$/.test(this.value) ? BigInt(this.value) : value;
-};
+const { integer, number } = window.JSONEditor.defaults.editors;
+for (const { prototype } of [integer, number]) {
+  const { getValue } = prototype;
+  prototype.getValue = function () {
+    const value = getValue.call(this);
+    return isLong(value) && JSON.rawJSON && /^\s*[-+]?\d+\s*$/.test(this.value) ? BigInt(this.value) : value;
+  };
+}
 
 // Unions ask the library's validator which member a value fits. Its class is reached through an object.
 let checksLong = false;
@@ -31,9 +33,37 @@ function checkLong(validator) {
   };
 }
 
+// Return what the person wrote, with what has changed in the form since it showed that. The form does not
+// show all that was written: neither names that the schema does not know, nor what is too deep for it.
+function merged(written, seen, value) {
+  if (same(seen, value)) return written;
+  if ([written, seen, value].every(Array.isArray) && written.length === seen.length) {
+    return value.map((each, place) => {
+      const from = same(seen[place], each) ? place : seen.findIndex((other) => same(other, each));
+      if (from >= 0) return written[from];
+      return value.length === seen.length ? merged(written[place], seen[place], each) : each;
+    });
+  }
+  if (![written, seen, value].every(isGroup)) return value;
+  const names = [...new Set([...Object.keys(written), ...Object.keys(value)])];
+  return Object.fromEntries(names.flatMap((name) => {
+    if (!Object.hasOwn(value, name)) return Object.hasOwn(seen, name) ? [] : [[name, written[name]]];
+    const known = Object.hasOwn(written, name) && Object.hasOwn(seen, name);
+    return [[name, known ? merged(written[name], seen[name], value[name]) : value[name]]];
+  }));
+}
+
+function same(one, other) {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
+function isGroup(value) {
+  return value !== null && typeof value === "object" && !Array.isArray(value) && !JSON.isRawJSON?.(value);
+}
+
 export class Form {
-  // `changed(value)` is called when the person changes the form.
-  constructor(holder, schema, changed) {
+  // `changed(value)` is called when the person changes the form, `failed()` if the schema has no form.
+  constructor(holder, schema, changed, failed) {
     this.holder = holder;
     this.changed = changed;
     this.silent = true;
@@ -48,23 +78,31 @@ export class Form {
       checkLong(Object.getPrototypeOf(this.editor.validator));
       this.tidy();
       this.silent = false;
-      this.told = JSON.stringify(this.editor.getValue());
-      changed(this.editor.getValue());
+      this.written = this.seen = this.value();
+      changed(this.written);
     });
     this.editor.on("change", () => this.tell());
+    this.editor.promise.catch(() => { this.watcher.disconnect(); failed(); });
+  }
+
+  // A copy of the value that the form shows.
+  value() {
+    return parsed(JSON.stringify(this.editor.getValue()) ?? "null");
   }
 
   tell() {
     if (this.silent) return;
-    const value = this.editor.getValue();
-    const text = JSON.stringify(value);
-    if (text === this.told) return;
-    this.told = text;
-    this.changed(value);
+    const value = this.value();
+    if (same(value, this.seen)) return;
+    this.written = merged(this.written, this.seen, value);
+    this.seen = value;
+    this.changed(this.written);
   }
 
-  // Show a value that was written as JSON beside the form.
-  show(value) {
+  // Show the object of a text that was written as JSON beside the form.
+  show(text) {
+    const value = parsed(text);
+    this.written = exact(text);
     this.silent = true;
     const root = this.editor.getEditor("root");
     for (const [name, each] of Object.entries(root.editors || {})) {
@@ -73,7 +111,7 @@ export class Form {
       if (each.optInCheckbox) each.optInCheckbox.checked = each.active !== false && name in value;
     }
     this.editor.setValue(value);
-    this.told = JSON.stringify(this.editor.getValue());
+    this.seen = this.value();
     // What the person changed meanwhile is told afterwards.
     setTimeout(() => { this.silent = false; this.tell(); }, 50);
   }
