@@ -120,7 +120,8 @@ class ContextRecord:
     """A record in the state of a context, which lives as long as the context."""
 
     answer: Outcome | None = None
-    survives = waited = False
+    survives: bool = False
+    waited: bool = False
 
     def __init__(self, tools: Toolset, digest: str) -> None:
         self.tools: Toolset = tools
@@ -197,7 +198,8 @@ class ContextRecord:
 class JournalRecord:
     """A record in a journal, which survives the process and is shared by processes."""
 
-    survives, waited = True, False
+    survives: bool = True
+    waited: bool = False
 
     def __init__(
         self, journal: JournalLike, run: str, name: str, call_id: str, tools: Toolset, digest: str

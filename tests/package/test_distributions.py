@@ -146,7 +146,7 @@ def test_a_bare_environment_names_the_missing_extra(bare, tmp_path):
 
 
 # Of these packages, public classes and types of functool are made.
-BEHIND_TYPES = "cli,mcp,agent-framework,amplifier,openai-agents,pydantic-ai"
+BEHIND_TYPES = "cli,mcp,agent-framework,amplifier,langchain,openai-agents,pydantic-ai"
 PINNED_BY = ("core", "agents", "mcp", "systems")
 
 
