@@ -61,7 +61,7 @@ _LAST = re.compile(rf"{_ID}\s*(?:,\s*{_VERSION}\s*)?\}}\s*$")
 _ANY = re.compile(_ID)
 
 
-class _Rate:
+class Rate:
     """Count what a server causes, anew in every `QUESTION_SECONDS`."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Endpoint:
     ) -> None:
         self.status: int | None = None
         self.version = ""
-        self._streams = _Rate()
+        self._streams = Rate()
         self._headers, self._auth = dict(headers or {}), auth
         self._target = target
         if (headers or auth is not None) and not _is_url(target):
@@ -238,7 +238,7 @@ class _Answers:
 
     def __init__(self, stream: Any, endpoint: Endpoint) -> None:
         self._stream, self._endpoint = stream, endpoint
-        self._asked = _Rate()
+        self._asked = Rate()
 
     @property
     def last_context(self) -> Any:

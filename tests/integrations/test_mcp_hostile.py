@@ -23,7 +23,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
-from functool import FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
+from functool import Context, FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
 from functool.dialects import openai
 from functool.integrations import mcp, mcp_client, mcp_link
 from functool.integrations import mcp_untrusted as untrusted
@@ -159,6 +159,20 @@ def test_a_flood_of_questions_is_not_asked():
 
     assert flooded.text == fine.text == "ok"
     assert most == MAX_OPEN_QUESTIONS
+
+
+def test_reports_of_progress_beyond_the_limit_are_dropped():
+    """A server's flood of progress reaches the listeners up to a number of short reports, because they hold up the call."""
+    seen = []
+
+    async def work(toolset):
+        context = Context()
+        context.subscribe(lambda event: seen.append(event.data))
+        return await toolset["reports"].invoke(ToolCall(name="reports"), context)
+
+    assert during(HOSTILE, work).text == "ok"
+    assert len(seen) == mcp_link.MAX_REPORTS
+    assert {len(data["message"]) for data in seen} == {mcp_link.MAX_ERROR}
 
 
 def test_requests_beyond_the_limit_are_dropped(monkeypatch):
