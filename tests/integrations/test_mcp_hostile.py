@@ -29,7 +29,13 @@ from functool.integrations import mcp, mcp_client, mcp_link
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
-from functool.integrations.mcp_transport import MAX_QUESTIONS, MAX_STREAMS, Endpoint
+from functool.integrations.mcp_transport import (
+    MAX_ANSWER_BYTES,
+    MAX_QUESTIONS,
+    MAX_STREAMS,
+    PIECE,
+    Endpoint,
+)
 from tests.integrations import mcp_hostile
 from tests.integrations.mcp_ends import ROOT, brought_in, call, serving, tool
 from tests.integrations.mcp_sample import tools
@@ -97,6 +103,22 @@ def test_a_malformed_answer_over_http(name, streams):
     said = "event exceeded" if streams and name == "long" else "larger than 16 MiB"
     assert said in broken.error.message
     assert fine.text == "ok"
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["body", "events"])
+def test_an_answer_lets_the_event_loop_work(streams, monkeypatch):
+    """An answer over HTTP is read in small pieces, with other work between them: each byte may be a line of its own."""
+    pauses = []
+
+    async def pause(seconds):
+        pauses.append(seconds)
+        await asyncio.sleep(seconds)
+
+    monkeypatch.setattr("functool.integrations.mcp_transport.sleep", pause)
+    with listening(streams=streams) as url:
+        results(url, "long")
+
+    assert len(pauses) > MAX_ANSWER_BYTES // PIECE // 2
 
 
 @pytest.mark.parametrize("name", ["long", "bomb"])
