@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from functool import Context, ToolError, ToolResult
 from functool.integrations import mcp_untrusted as untrusted
-from functool.integrations.mcp_transport import MALFORMED, Endpoint
+from functool.integrations.mcp_transport import MALFORMED, Endpoint, Rate
 from functool.integrations.visible import visible
 
 Listed: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
@@ -39,7 +39,10 @@ CLOSE_SECONDS = 10.0
 """How long a connection may take to close, before its task is cancelled and after it."""
 
 MAX_ERROR = 1_000
-"""How many characters of a server's error are shown."""
+"""How many characters are shown of a server's error, or of a message of its progress."""
+
+MAX_REPORTS = 100
+"""How many reports of progress one call passes on in ten seconds. Listeners take time for each."""
 
 ELSEWHERE = "This tool works only inside of `async with connect(...)`, and on its event loop."
 COMMAND = (
@@ -139,9 +142,11 @@ class Link:
         check: untrusted.Check | None,
     ) -> ToolResult:
         """Call the server's tool `name`. Every failure is an error result."""
+        reports = Rate()
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
-            context.progress(message or "", done, total)
+            if not reports.is_over(MAX_REPORTS):
+                context.progress(_beginning(message or ""), done, total)
 
         if asyncio.get_running_loop() is not self._loop:
             return ToolResult.failed(ELSEWHERE, type="ConnectionError")

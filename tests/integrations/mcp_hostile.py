@@ -30,6 +30,7 @@ NAMES = (
     "escaping_error",
     "form",
     "progress",
+    "reports",
     "flood",
     "fine",
 )
@@ -101,6 +102,11 @@ def talk():
                 for number in range(1_000 if name == "flood" else 0):
                     ask = {"id": f"q{number}", "method": "elicitation/create", "params": FORM}
                     out.write(json.dumps({"jsonrpc": "2.0", **ask}).encode() + b"\n")
+                for number in range(1_000 if name == "reports" else 0):
+                    token = said["params"]["_meta"]["progressToken"]
+                    params = {"progressToken": token, "progress": number, "message": "x" * 5_000}
+                    note = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+                    out.write(json.dumps(note).encode() + b"\n")
                 if name == "progress":
                     token = said["params"]["_meta"]["progressToken"]
                     params = {"progressToken": token, "progress": 1, "message": "[/nope] [red"}

@@ -23,13 +23,19 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
-from functool import FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
+from functool import Context, FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
 from functool.dialects import openai
 from functool.integrations import mcp, mcp_client, mcp_link
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
-from functool.integrations.mcp_transport import MAX_QUESTIONS, MAX_STREAMS, Endpoint
+from functool.integrations.mcp_transport import (
+    MAX_ANSWER_BYTES,
+    MAX_QUESTIONS,
+    MAX_STREAMS,
+    PIECE,
+    Endpoint,
+)
 from tests.integrations import mcp_hostile
 from tests.integrations.mcp_ends import ROOT, brought_in, call, serving, tool
 from tests.integrations.mcp_sample import tools
@@ -99,6 +105,22 @@ def test_a_malformed_answer_over_http(name, streams):
     assert fine.text == "ok"
 
 
+@pytest.mark.parametrize("streams", [False, True], ids=["body", "events"])
+def test_an_answer_lets_the_event_loop_work(streams, monkeypatch):
+    """An answer over HTTP is read in small pieces, with other work between them: each byte may be a line of its own."""
+    pauses = []
+
+    async def pause(seconds):
+        pauses.append(seconds)
+        await asyncio.sleep(seconds)
+
+    monkeypatch.setattr("functool.integrations.mcp_transport.sleep", pause)
+    with listening(streams=streams) as url:
+        results(url, "long")
+
+    assert len(pauses) > MAX_ANSWER_BYTES // PIECE // 2
+
+
 @pytest.mark.parametrize("name", ["long", "bomb"])
 def test_an_answer_takes_bounded_memory(name, monkeypatch):
     """What a server sends beyond the limit is never held in memory."""
@@ -159,6 +181,20 @@ def test_a_flood_of_questions_is_not_asked():
 
     assert flooded.text == fine.text == "ok"
     assert most == MAX_OPEN_QUESTIONS
+
+
+def test_reports_of_progress_beyond_the_limit_are_dropped():
+    """A server's flood of progress reaches the listeners up to a number of short reports, because they hold up the call."""
+    seen = []
+
+    async def work(toolset):
+        context = Context()
+        context.subscribe(lambda event: seen.append(event.data))
+        return await toolset["reports"].invoke(ToolCall(name="reports"), context)
+
+    assert during(HOSTILE, work).text == "ok"
+    assert len(seen) == mcp_link.MAX_REPORTS
+    assert {len(data["message"]) for data in seen} == {mcp_link.MAX_ERROR}
 
 
 def test_requests_beyond_the_limit_are_dropped(monkeypatch):
