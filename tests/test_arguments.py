@@ -2040,17 +2040,17 @@ def test_an_object_is_read_only_by_the_class_whose_required_names_it_has():
     assert {problem["path"] for problem in wrong.problems} == {"x.left.left.left"}
 
 
-Term = TypeAliasType("Term", "int | Style | Product")
+Look = TypeAliasType("Look", "int | Style | Product")
 
 
 class Style(BaseModel):
     color: str = "red"
-    inner: Term | None = None
+    inner: Look | None = None
 
 
 class Product(BaseModel):
-    left: Term
-    right: Term
+    left: Look
+    right: Look
 
 
 Style.model_rebuild()
@@ -2059,7 +2059,7 @@ Product.model_rebuild()
 
 def test_a_member_that_may_not_be_meant_does_not_hide_the_others():
     """An object that lacks a name of one class is not judged by a class without required names alone."""
-    wrong = {p["path"]: p["expected"] for p in refusal(Term, {"left": 1, "rigth": 2}).problems}
+    wrong = {p["path"]: p["expected"] for p in refusal(Look, {"left": 1, "rigth": 2}).problems}
 
     assert wrong["x.right"] == "required, but missing"
     assert "did you mean 'right'?" in wrong["x.rigth"]

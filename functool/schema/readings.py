@@ -28,7 +28,7 @@ LONG_PATTERN = "functool.long_pattern"
 MAX_PATTERN = 1_000
 """How many characters all patterns for `re` have in one validation: at most a second of work."""
 
-_FEW, _MANY = 2_000, 30_000
+_FEW, _MANY = 3_000, 30_000
 """How often recursive unions are read with all their problems, and without them."""
 
 SECONDS, SECONDS_A_CHARACTER = 0.4, 0.5e-6
