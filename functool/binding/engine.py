@@ -50,7 +50,7 @@ _FOLDING = re.compile(r"\(\?[a-zA-Z-]*i")
 # Where case is ignored, the engine looks up the cases of each of them, in each class around it.
 _WIDE = re.compile(r"\[\^|:\^|-(?![A-Za-z0-9\]])|\\[wWdDsSpP]")
 _FOLDED = 700
-"""How many steps each of these, and each class of the pattern, takes then: it takes milliseconds."""
+"""How many steps each of these, and each class of the pattern, takes then: milliseconds of work."""
 
 _MOST_KEPT = 4_000
 """The longest pattern, classes counted so, that stays compiled. That takes about a megabyte."""
