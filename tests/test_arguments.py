@@ -2085,6 +2085,16 @@ def test_a_member_for_texts_does_not_hide_the_members_for_objects(sent):
     assert "object" in problems[0]["expected"] or problems[1]["path"] == "x.end"
 
 
+Figure = TypeAliasType("Figure", "Decimal | set[Figure]")
+
+
+def test_a_decimal_in_a_recursive_union_may_be_a_list():
+    """pydantic reads a sign, digits and an exponent as a decimal."""
+    plain = pydantic.TypeAdapter(Figure).validate_json("[0, [1, 2], -1]")
+
+    assert send(Figure, {"x": [0, [1, 2], -1]}) == plain == Decimal("1.2")
+
+
 class Money:
     """An author's type that takes an object in lax mode only."""
 

@@ -47,8 +47,8 @@ _SCALARS = {str, int, float, bool, NoneType}
 _TAKEN: dict[str, dict[type, set[str]]] = {
     **{kind: {dict: set()} for kind in MAPPINGS},
     **{kind: {list: set()} for kind in ("list", "tuple", "set", "frozenset", "deque")},
-    **{kind: {} for kind in ("str", "int", "float", "bool", "none", "bytes", "decimal", "uuid")},
-    **{kind: {} for kind in ("literal", "date", "time", "datetime", "timedelta")},
+    **{kind: {} for kind in ("str", "int", "float", "bool", "none", "bytes", "uuid", "date")},
+    **{kind: {} for kind in ("literal", "time", "datetime", "timedelta")},
 }
 """Which of dict and list core schemas take, by their types. Any other may take both."""
 _CLASSES = ("model-fields", "dataclass-args", "typed-dict")
