@@ -36,6 +36,7 @@ from pydantic import (
     WrapValidator,
     field_validator,
 )
+from pydantic_core import core_schema
 from typing_extensions import TypeAliasType, TypedDict
 
 from functool import (
@@ -2037,6 +2038,83 @@ def test_an_object_is_read_only_by_the_class_whose_required_names_it_has():
     assert send(Plus, {"x": sums}).model_dump() == sums
     wrong = refusal(Plus, leveled(3, "no", lambda inner: {"left": inner, "weight": 1})["x"])
     assert {problem["path"] for problem in wrong.problems} == {"x.left.left.left"}
+
+
+Look = TypeAliasType("Look", "int | Style | Product")
+
+
+class Style(BaseModel):
+    color: str = "red"
+    inner: Look | None = None
+
+
+class Product(BaseModel):
+    left: Look
+    right: Look
+
+
+Style.model_rebuild()
+Product.model_rebuild()
+
+
+def test_a_member_that_may_not_be_meant_does_not_hide_the_others():
+    """An object that lacks a name of one class is not judged by a class without required names alone."""
+    wrong = {p["path"]: p["expected"] for p in refusal(Look, {"left": 1, "rigth": 2}).problems}
+
+    assert wrong["x.right"] == "required, but missing"
+    assert "did you mean 'right'?" in wrong["x.rigth"]
+
+
+Moment = TypeAliasType("Moment", "int | datetime.date | Between")
+
+
+class Between(BaseModel):
+    start: Moment
+    end: Moment
+
+
+Between.model_rebuild()
+
+
+@pytest.mark.parametrize("sent", [[1], {"start": 1}])
+def test_a_member_for_texts_does_not_hide_the_members_for_objects(sent):
+    """A date takes no object, so it is not all that an object without a required name may be."""
+    problems = refusal(Moment, sent).problems
+
+    assert "an integer" in problems[0]["expected"]
+    assert "object" in problems[0]["expected"] or problems[1]["path"] == "x.end"
+
+
+Figure = TypeAliasType("Figure", "Decimal | set[Figure]")
+
+
+def test_a_decimal_in_a_recursive_union_may_be_a_list():
+    """pydantic reads a sign, digits and an exponent as a decimal."""
+    plain = pydantic.TypeAdapter(Figure).validate_json("[0, [1, 2], -1]")
+
+    assert send(Figure, {"x": [0, [1, 2], -1]}) == plain == Decimal("1.2")
+
+
+class Money:
+    """An author's type that takes an object in lax mode only."""
+
+    def __init__(self, sent: Any) -> None:
+        self.sent = sent
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        either = handler.generate_schema(str | dict[str, int])
+        lax = core_schema.no_info_after_validator_function(cls, either)
+        strict = core_schema.no_info_after_validator_function(cls, core_schema.str_schema())
+        return core_schema.lax_or_strict_schema(lax, strict)
+
+
+Price = TypeAliasType("Price", "Money | list[Price] | dict[str, list[Price]]")
+
+
+def test_a_member_that_takes_an_object_in_lax_mode_only_is_tried():
+    """What a member of a recursive union takes is what it takes in lax mode."""
+    assert send(Price, {"x": [{"CHF": 5}]})[0].sent == {"CHF": 5}
 
 
 def test_a_recursive_union_takes_what_an_authors_validator_has_made():

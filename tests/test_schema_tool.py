@@ -561,14 +561,28 @@ def test_a_large_pattern_counts_in_every_spelling(pattern):
 
 @pytest.mark.parametrize(
     "pattern",
-    ["(?i)" + "[\u0100-\uffff]" * 200, f"(?si:[{'[!-~]' * 200}])", "x(?i)" + r"\p{Any}" * 200],
-    ids=["ranges", "in one class", "names"],
+    [
+        "(?i)" + "[\u0100-\uffff]" * 200,
+        f"(?si:[{'[!-~]' * 200}])",
+        "x(?i)" + r"\p{Any}" * 200,
+        "(?i)" + "[[^a]x]" * 200,
+        "(?i)" + "[[:^alpha:]x]" * 200,
+        "(?i)" + (f"{'[' * 60}[^a]{'x]' * 60}") * 4,
+    ],
+    ids=["ranges", "in one class", "names", "negations", "negated names", "classes in classes"],
 )
 def test_a_range_counts_where_a_pattern_ignores_case(pattern):
     """The engine looks up the cases of each character: 4 kB took seven seconds."""
     assert "too much work" in call(looking({"x": {"pattern": pattern}}), {"x": "x"}).text
     mail = {"pattern": r"(?i)^[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}$"}
     assert call(looking({"x": mail}), {"x": "a@b.COM"}).success
+
+
+def test_ordinary_patterns_that_ignore_case_are_no_work():
+    """A range of ASCII letters is compiled in microseconds, so a hundred such patterns are checked."""
+    mails = [rf"(?i)^[A-Z0-9._%+-]{{1,{i + 2}}}@[A-Z0-9.-]+\.[A-Z]{{2,}}$" for i in range(100)]
+    tool = looking({f"p{i}": {"pattern": mail} for i, mail in enumerate(mails)})
+    assert call(tool, {f"p{i}": "a@b.ch" for i in range(100)}).success
 
 
 def test_a_pattern_is_measured_in_linear_time():

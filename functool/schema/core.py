@@ -95,9 +95,7 @@ def compiled(core: Any, *, brief: bool) -> Callable[..., Any]:
     if not hashed:
         return short
 
-    @functools.cache
-    def long() -> Callable[..., Any]:
-        return bounded(_compiled(changed(core, is_long=True)), brief)
+    long = functools.cache(lambda: bounded(_compiled(changed(core, is_long=True)), brief))
 
     def validate(text: str, **options: Any) -> Any:
         return (short if len(text) < FEW_ITEMS else long())(text, **options)

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
 
-from functool.schema.readings import Left, left
+from functool.schema.readings import left
 from functool.schema.rewrite import MAPPINGS
 
 FEW_ITEMS = 2_048
@@ -87,18 +87,17 @@ def _refuse_alike(items: Collection[Any]) -> None:
     """Raise an error if it takes long to compare the different items that have the same hash."""
     if len(items) - len({*map(hash, items)}) < 2:
         return
-    budget = left()
     groups: dict[int, list[Any]] = {}
     for item in items:
         group = groups.setdefault(hash(item), [])
-        if not (_is_among(item, group, budget) if len(group) > 1 else item in group):
+        if not (_is_among(item, group) if len(group) > 1 else item in group):
             group.append(item)
 
 
-def _is_among(item: Any, others: list[Any], budget: Left) -> bool:
+def _is_among(item: Any, others: list[Any]) -> bool:
     start = thread_time()
     found = item in others
-    budget.comparing -= thread_time() - start
-    if budget.comparing < 0:
+    left().comparing -= thread_time() - start
+    if left().comparing < 0:
         raise PydanticCustomError("same_hashes", "a list in which few items are hashed alike")
     return found

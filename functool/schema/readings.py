@@ -18,7 +18,6 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
-from functool.approval import LONG
 from functool.schema.rewrite import MAPPINGS, choices_of, fields_of, followed, holds_others
 
 NO_MEMBER = "functool.no_member"
@@ -29,10 +28,10 @@ LONG_PATTERN = "functool.long_pattern"
 MAX_PATTERN = 1_000
 """How many characters all patterns for `re` have in one validation: at most a second of work."""
 
-_FEW, _MANY = 2_000, 30_000
+_FEW, _MANY = 3_000, 30_000
 """How often recursive unions are read with all their problems, and without them."""
 
-SECONDS, SECONDS_A_CHARACTER = 0.3, 0.35e-6
+SECONDS, SECONDS_A_CHARACTER = 0.4, 0.5e-6
 """How long the validations of one call may take. Readings alone do not bound long texts.
 
 A fifth of it may go into comparing items that have the same hash.
@@ -42,17 +41,19 @@ _TAG = "functool.member."
 """What the tags of members begin with. No path names a tag, as it is not in the arguments."""
 _SCALAR = "functool.scalar"
 """The tag of all members for other values. Members for lists or objects only are the last ones."""
-_PACE = 16
-"""How many readings there are for each look at the clock, unless the values may be large."""
+_PACE, _PACE_OF_CONTAINERS = 16, 4
+"""How many readings there are for each look at the clock. Lists and objects may be large."""
 _SCALARS = {str, int, float, bool, NoneType}
 _TAKEN: dict[str, dict[type, set[str]]] = {
     **{kind: {dict: set()} for kind in MAPPINGS},
     **{kind: {list: set()} for kind in ("list", "tuple", "set", "frozenset", "deque")},
-    **{kind: {} for kind in ("str", "int", "float", "bool", "none")},
+    **{kind: {} for kind in ("str", "int", "float", "bool", "none", "bytes", "uuid", "date")},
+    **{kind: {} for kind in ("literal", "time", "datetime", "timedelta")},
 }
 """Which of dict and list core schemas take, by their types. Any other may take both."""
 _CLASSES = ("model-fields", "dataclass-args", "typed-dict")
-_AROUND = ("model", "dataclass", "default", "nullable", "function-after")
+_AROUND = dict.fromkeys(("model", "dataclass", "default", "nullable", "function-after"), "schema")
+_AROUND |= {"lax-or-strict": "lax_schema", "json-or-python": "json_schema"}
 _DEEPEST = 8  # A type alias may lead back to itself.
 
 _left: ContextVar[Left] = ContextVar("left")
@@ -79,9 +80,8 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
         definitions: The definitions of the references in `union`.
         brief: Whether a value that fits no member is one problem, not one of each member.
     """
-    if not definitions or union["type"] != "union":
-        return made
-    if not any(holds_others(followed(choice, definitions)) for choice in choices_of(union)):
+    choices = choices_of(union) if definitions and union["type"] == "union" else []
+    if not any(holds_others(followed(choice, definitions)) for choice in choices):
         return made
     whole: Any = {key: part for key, part in made.items() if key != "ref"}
     if brief:
@@ -91,20 +91,23 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
 
     lists = [tag for tag, taken in members.items() if list in taken]
     objects = {tag: taken[dict] for tag, taken in members.items() if dict in taken}
+    # If another member may have been meant, the problems of all members are named.
+    vague = {tag for tag, taken in members.items() if len(taken) > 1}
+    if len(objects) > 1 and not brief:
+        vague |= {tag for tag, names in objects.items() if not names}
 
     def tag_of(sent: Any) -> str:
-        kind, now = type(sent), left()
-        is_scalar = kind in _SCALARS
+        kind, now = type(sent), _left.get()
         now.readings -= 1
-        pace = _PACE if is_scalar else now.pace
+        pace = _PACE if kind in _SCALARS else _PACE_OF_CONTAINERS
         if now.readings < 0 or (now.readings % pace == 0 and thread_time() > now.until):
             raise ReadTooOften
-        if is_scalar:
+        if kind in _SCALARS:
             return _SCALAR
         fitting = lists if kind is list else []
         if kind is dict:
             fitting = [tag for tag, names in objects.items() if names <= sent.keys()]
-        return fitting[0] if len(fitting) == 1 else _TAG
+        return fitting[0] if len(fitting) == 1 and fitting[0] not in vague else _TAG
 
     last = sorted(tags, key=lambda tag: len(members[tag]) == 1)
     tags[_SCALAR] = {**whole, "choices": [tags[tag] for tag in last]}
@@ -116,14 +119,16 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
 def _taken(core: Any, definitions: Mapping[str, Any]) -> dict[type, set[str]]:
     """Return which of dict and list a core schema may take, and the names that a dict must have."""
     for _ in range(_DEEPEST):
-        core = followed(core.get("strict_schema", core), definitions)
+        core = followed(core, definitions)
+        if core["type"] == "tagged-union" and len(core["choices"]) == 1:  # Of `without_bools`.
+            core = followed(next(iter(core["choices"].values())), definitions)
         if core["type"] in _CLASSES:
             return {dict: {n for n, field in fields_of(core) if _is_required(field, definitions)}}
         if core["type"] in _TAKEN:
             return _TAKEN[core["type"]]
-        if core["type"] not in _AROUND or core.get("custom_init"):
+        if core["type"] not in _AROUND or core.get("custom_init") or "on_error" in core:
             break
-        core = core["schema"]
+        core = core[_AROUND[core["type"]]]
     return {dict: set(), list: set()}
 
 
@@ -162,7 +167,6 @@ class Left:
         self.comparing: float = self._seconds / 5
         self.readings: int = _FEW
         self.characters: int = MAX_PATTERN
-        self.pace: int = _PACE if len(text) < LONG else 4
 
     until: cached_property[float] = cached_property(lambda self: thread_time() + self._seconds)
 

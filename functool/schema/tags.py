@@ -29,17 +29,16 @@ def with_tags(union: Any, made: Any, definitions: Mapping[str, Any]) -> Any:
     choices = choices_of(made)
     found = [dict(_tags_of(followed(choice, definitions))) for choice in choices_of(union)]
     for name in dict.fromkeys(name for tags in found for name in tags):
-        pairs = [(tag, choices[i]) for i, tags in enumerate(found) for tag in tags.get(name, ())]
+        texts = [tag for tags in found for tag in tags.get(name, ())]
         has_tag = [name in tags for tags in found]
-        if sum(has_tag) > 1 and len(dict(pairs)) == len(pairs):
+        if sum(has_tag) > 1 and len({*texts}) == len(texts):
             mixed: list[Any] = []
             for are_tagged, places in groupby(range(len(found)), has_tag.__getitem__):
-                members = {i: choices[i] for i in places}
                 if are_tagged:
-                    tagged = {tag: part for i, part in members.items() for tag in found[i][name]}
+                    tagged = {tag: choices[i] for i in places for tag in found[i][name]}
                     mixed.append(core_schema.tagged_union_schema(tagged, name))
                 else:
-                    mixed += [made["choices"][i] for i in members]
+                    mixed += [made["choices"][i] for i in places]
             return {**made, "choices": mixed}
     return made
 
