@@ -72,7 +72,7 @@ class Run:
     _asked: int = 0
     _room: int = 0
     _random: random.Random | None = None
-    _returned: dict[str, tuple[ToolCall, ToolResult]] = field(default_factory=dict)
+    _returned: dict[str, tuple[ToolCall, ToolResult, bool]] = field(default_factory=dict)
     _one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def drive(self, session: Session, code: str) -> Any:
@@ -228,7 +228,10 @@ class Run:
                 await self._run_group(group, context, ended)
         except (Exception, asyncio.CancelledError):  # Calls that have ended are not made again.
             if not self.record.survives:  # A journal has them already.
-                await in_thread(self._end_late, ended)
+                try:
+                    await in_thread(self._end_late, ended)
+                except asyncio.CancelledError:  # anyio cancels again and again, so wait no more.
+                    self._end_late(ended)
                 await self.record.keep(self._sorted(ended.values())[1])
             raise
         stopped, outcomes = self._sorted(ended[call.id] for call in calls)
@@ -246,8 +249,9 @@ class Run:
 
     def _end_late(self, ended: dict[str, Outcome | Stopped]) -> None:
         """Add what came of the calls whose results nobody has looked at."""
-        for call, result in [*self._returned.values()]:
-            ended[call.id] = self._outcome(call, result)
+        for call, result, ran in [*self._returned.values()]:
+            if call.id not in ended:
+                ended[call.id] = self._outcome(call, result, ran)
 
     async def _run_group(
         self, group: list[ToolCall], context: Context[Any], ended: dict[str, Outcome | Stopped]
@@ -261,7 +265,7 @@ class Run:
             # would be in memory together.
             async with gate:
                 result = await tools.call(call, context)
-                self._returned[call.id] = call, result
+                self._returned[call.id] = call, result, True
                 async with self._one_by_one:
                     found = await in_thread(self._outcome, call, result)
             ended[call.id] = found
@@ -276,7 +280,9 @@ class Run:
         ran = not controls or len(group) == 1  # Beside others, such a tool refuses all of them.
         for call, result in zip(group, results, strict=True):
             if call.id not in ended:
-                ended[call.id] = await in_thread(self._outcome, call, result, ran)
+                self._returned[call.id] = call, result, ran
+        await in_thread(self._end_late, ended)
+        self._returned.clear()
 
     def _outcome(self, call: ToolCall, result: ToolResult, ran: bool = True) -> Outcome | Stopped:
         """Return the outcome of a finished call, or why the program has to stop."""

@@ -123,7 +123,7 @@ async def execute(
     if result.error is None:
         # After `shown_as` a model may read only the output. A body may also give nothing else.
         is_shown = result.structured is None and bool(result.output)
-        return Ok(result.text if is_shown else result.value)
+        return Ok(result.text if is_shown else result.structured)
     if result.error.type == "ToolTimeoutError":
         return Err(f"Tool execution timeout after {limit if own is None else min(limit, own):g}ms")
     if result.error.type in _REASONS:

@@ -73,7 +73,12 @@ try:
     from pydantic_ai.models.test import TestModel
     from pydantic_ai.usage import RunUsage
 
-    from functool.integrations.pydantic_ai_agreed import as_agreed, as_edited, with_agreements
+    from functool.integrations.pydantic_ai_agreed import (
+        as_agreed,
+        as_edited,
+        with_agreements,
+        with_sent,
+    )
     from functool.integrations.pydantic_ai_runner import runner
 except ImportError as _error:
     raise missing("pydantic-ai", "pydantic-ai") from _error
@@ -267,7 +272,8 @@ async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> 
         if around is not None:
             shared.calls[call.id] = around
     if (request := request_of(result)) is not None:
-        raise Paused({"approval": request.to_json(), **with_agreements(tool, call, agreements)})
+        agreed = with_agreements(tool, call, agreements)
+        raise Paused({"approval": request.to_json(), **agreed, **with_sent(run, given)})
     return _output(result)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ except ImportError as _error:
     raise missing("pydantic-ai", "pydantic-ai") from _error
 
 _AGREED = "functool_agreed"
+_SENT = "functool_sent"
 _HELD = 8
 """How many agreements to one call are held. A call that asks more often asks again."""
 
@@ -57,6 +59,16 @@ def with_agreements(tool: Tool, call: ToolCall, agreements: list[Agreement]) -> 
     return {_AGREED: held[-_HELD:]} if held else {}
 
 
+def with_sent(run: RunContext[Any], sent: Any) -> dict[str, Any]:
+    """Return the metadata that holds a call's arguments, as JSON text, until the call is approved.
+
+    The message of the model holds them too, but a durable run has no messages.
+    """
+    if run.tool_call_approved:
+        sent = _metadata_of(run).get(_SENT)
+    return {_SENT: sent} if isinstance(sent, str) else {}
+
+
 def _own(tool: Tool, call: ToolCall, agreements: list[Agreement]) -> list[Agreement]:
     """Return the agreements about the call itself, without those about calls inside of it."""
     own = arguments_led_to(tool, call)
@@ -91,7 +103,7 @@ def _as_asked(
     pydantic-ai passes only the edited call (`override_args`), but functool needs both. It validates
     the edited arguments, runs the guardrails again, and tells the model what was changed.
     """
-    sent = _as_made(tool, call, run, shown)
+    sent = _as_made(call, run)
     if sent is None:  # There is nothing to compare with.
         return call, None
     try:
@@ -104,25 +116,19 @@ def _as_asked(
     return replace(call, arguments=sent), given
 
 
-def _as_made(
-    tool: Tool, call: ToolCall, run: RunContext[Any], shown: ApprovalRequest | None
-) -> dict[str, Any] | None:
-    """Return the arguments that the model sent, or None if neither message nor request has them."""
+def _as_made(call: ToolCall, run: RunContext[Any]) -> dict[str, Any] | None:
+    """Return the arguments that the model sent, or None if nothing holds them."""
     try:
         messages = run.messages
     except UserError:  # A call of a durable run, as in an activity, has no messages.
-        messages = []
+        sent = _metadata_of(run).get(_SENT)
+        return None if sent is None else dict(json.loads(sent))
     # Within a turn pydantic-ai refuses two calls with the same id. So the last turn with this id
     # holds the call.
     turns = [message for message in reversed(messages) if isinstance(message, ModelResponse)]
     calls = (part for turn in turns for part in turn.tool_calls if part.tool_call_id == call.id)
     made = next(calls, None)
-    if made is not None:
-        return made.args_as_dict()
-    if shown is not None and (shown.tool, shown.call_id) == (tool.name, call.id):
-        shown_form: Any = tool.sent_form(shown.arguments)
-        return dict(shown_form)
-    return None
+    return None if made is None else made.args_as_dict()
 
 
 def _bound(tool: Tool, arguments: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from functool.integrations.temporal_outcome import (
 from functool.layers.journal import Journal
 from functool.layers.journal_errors import Interrupted, OutcomeUnknown
 from functool.layers.journal_once import key_of
-from functool.layers.journal_replay import pauses
+from functool.layers.journal_replay import is_interrupted, pauses
 from functool.layers.passing import passing
 
 MakeContext = Callable[[ToolCall], "Context[Any] | Awaitable[Context[Any]]"]
@@ -117,7 +117,7 @@ class _Body:
         except Exception:
             self.ended = True
             raise
-        self.ended = True
+        self.ended = not is_interrupted(result)  # As the journal asks, of a call inside of it.
         return result
 
 

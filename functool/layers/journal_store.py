@@ -277,16 +277,16 @@ class Store:
     def purge(self, connection: sqlite3.Connection, before: float) -> int:
         """Remove the calls that were done before a time, and return how many.
 
-        A call about which there are notes goes with them and with the calls inside of it: when the
-        last of these notes is as old and all these calls are done. The id of each begins with the
-        id of that call and a slash.
+        A call about which there are notes goes with them and with the calls inside of it: when all
+        of them were done before that time. The id of each begins with the id of that call and a
+        slash.
         """
         around = "run || char(0) || substr(call_id || '/', 1, instr(call_id || '/', '/'))"
-        is_note = "(definition = '' AND instr(call_id, '/'))"
+        is_note = "definition = '' AND instr(call_id, '/')"
         return connection.execute(
             f"DELETE FROM calls WHERE state = 'done' AND ended < ? AND {around} NOT IN"
             f" (SELECT {around} FROM calls GROUP BY {around} HAVING"
-            f" max({is_note}) AND max(state != 'done' OR ({is_note} AND ended >= ?)))",
+            f" max({is_note}) AND max(state != 'done' OR ended >= ?))",
             (before, before),
         ).rowcount
 

@@ -229,16 +229,22 @@ def test_the_context_reaches_the_tool() -> None:
 
 
 def test_what_a_guardrail_shows_is_the_value() -> None:
-    """A long result that was stored is its handle, and a result that has only an output is its text."""
+    """A stored result is its handle, one that is shown as nothing is None, and one that has only an output is its text."""
     spill = Spill(limit=100)
     long = FunctionTool(lambda: ["x" * 200], name="long", output_guardrails=[spill.guardrail])
     plain = FunctionTool(lambda: ToolResult(output=[TextContent(text="hi")]), name="plain")
-    registry = Registry([long, plain])
+    silent = FunctionTool(
+        lambda: ["secret"],
+        name="silent",
+        output_guardrails=[lambda result, context: result.shown_as([])],
+    )
+    registry = Registry([long, plain, silent])
 
     kept = run(registry, "long")
     assert isinstance(kept, Ok)
     assert "kept as" in kept.value
     assert run(registry, "plain") == Ok("hi")
+    assert run(registry, "silent") == Ok(None)
 
 
 def test_a_tripwire_waits_for_the_calls_beside_it() -> None:

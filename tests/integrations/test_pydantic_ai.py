@@ -296,13 +296,17 @@ def test_an_edited_call_runs_as_it_was_edited(bound: bool) -> None:
     assert (till.seen, till.paid) == ([7, 3], [3])
 
 
+@pytest.mark.parametrize("capped", [False, True])
 @pytest.mark.parametrize("amount", [7, 3])
 def test_an_approved_call_runs_where_the_run_is_durable(
-    amount: int, caplog: pytest.LogCaptureFixture
+    amount: int, capped: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A durable run has neither messages nor a stream for a call, but the request says what was asked."""
+    """A durable run has neither messages nor a stream for a call, but the metadata says what was asked."""
 
-    @FunctionTool(input_guardrails=[require_approval()])
+    def cap(call: ToolCall, context: Context) -> ToolCall | None:
+        return replace(call, arguments={"amount": 5}) if call.arguments["amount"] > 5 else None
+
+    @FunctionTool(input_guardrails=[*([cap] if capped else []), require_approval()])
     def pay(amount: int, context: Context) -> str:
         """Pay."""
         context.progress("half")
@@ -319,7 +323,8 @@ def test_an_approved_call_runs_where_the_run_is_durable(
     answer = asyncio.run(bridge.export(pay).function(run_context, amount=amount))
 
     told = "A person changed the arguments of this call: `amount` to 3.\n" if amount == 3 else ""
-    assert answer.return_value == f"{told}paid {amount}"
+    paid = 5 if capped and amount == 7 else amount
+    assert answer.return_value == f"{told}paid {paid}"
     assert caplog.text == ""
 
 

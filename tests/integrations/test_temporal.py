@@ -606,17 +606,22 @@ def test_a_body_whose_process_is_lost_is_unknown(host, settings, again, times):
     assert len(ran) == times
 
 
-def test_a_body_whose_process_is_lost_is_unknown_to_a_journal_of_the_host(host, tmp_path):
-    """The exception stays on the worker, and the host's journal knows all the same."""
+@pytest.mark.parametrize("name", ["lost", "around"])
+def test_a_body_whose_process_is_lost_is_unknown_to_a_journal_of_the_host(host, tmp_path, name):
+    """The exception, also one of a call inside, stays on the worker, and the host's journal knows all the same."""
     journal = Journal(tmp_path / "calls.journal")
 
     @FunctionTool
     async def lost() -> None:
         raise Interrupted("The process died.")
 
+    @FunctionTool
+    async def around() -> ToolResult:
+        return await lost(ToolCall(name="lost"))
+
     async def main():
-        async with host.tools([lost]) as tools:
-            return await journal.once(tools, run="r").call(call("lost"))
+        async with host.tools([lost, around]) as tools:
+            return await journal.once(tools, run="r").call(call(name))
 
     assert host.server.run(main()).error.message == "The process died."
     assert [entry.state for entry in journal.calls()] == ["unknown"]

@@ -1101,6 +1101,25 @@ def test_purge_keeps_what_an_interrupted_call_has_noted(journal):
     assert journal.purge(later + timedelta(days=1)) == 3
 
 
+def test_purge_keeps_a_program_of_which_a_call_was_settled_since(journal):
+    """The calls of a program are its record too: the others stay while the last is too young."""
+    inner = journal.once(counted()[0], run="r")
+
+    @FunctionTool
+    async def program() -> None:
+        await journal.note("r", "program.record", "c1/0", {})
+        await inner(ToolCall(name="pay", arguments={}, id="c1/1"))
+        raise ToolError("the program waits")
+
+    call(program, id="c1")
+    unknown(journal, id="c1/2")
+    [lost], now = journal.calls(state="unknown"), datetime.now(UTC)
+    journal.settle(lost.key, ToolResult.of("it was paid"))
+
+    assert journal.purge(now) == 0
+    assert journal.purge(now + timedelta(days=1)) == 3
+
+
 def test_the_file_is_its_owners_alone(tmp_path):
     """The file and what SQLite writes beside it are readable by their owner only."""
     old = os.umask(0)
