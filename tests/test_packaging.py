@@ -106,3 +106,18 @@ def test_changelog_has_a_place_for_changes():
     )
 
     assert headings[0] == "[Unreleased]"
+
+
+def test_the_root_holds_nothing_else():
+    """Beside the folders and the files that everybody looks for, no file is left in the root."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout of git, so nothing tells its files from others")
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    files = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = {file.partition("/")[0] for file in files.splitlines()}
+
+    assert {name for name in found if name[0] != "."} == {
+        *("benchmarks", "docs", "examples", "functool", "tests"),
+        *("README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+        *("Makefile", "pyproject.toml", "zensical.toml"),
+    }

@@ -162,11 +162,12 @@ class Left:
     That time begins when a union is read.
     """
 
-    def __init__(self, text: str = "") -> None:
+    readings: int
+    characters: int
+
+    def __init__(self, text: str) -> None:
         self._seconds = SECONDS + SECONDS_A_CHARACTER * len(text)
         self.comparing: float = self._seconds / 5
-        self.readings: int = _FEW
-        self.characters: int = MAX_PATTERN
 
     until: cached_property[float] = cached_property(lambda self: thread_time() + self._seconds)
 

@@ -790,6 +790,15 @@ def test_a_program_that_could_not_go_on_goes_on_later(step, bank, paying, monkey
         assert bank.paid == [("a", 1), ("b", 99)]
 
 
+async def is_cancelled(tool, code, context, outer, meanwhile=lambda: asyncio.sleep(0)):
+    """Run a program as the task `outer[0]`, and return whether it was cancelled."""
+    call = ToolCall(name="run_code", arguments={"code": code}, id="c1")
+    outer.append(asyncio.ensure_future(tool.invoke(call, context)))
+    await meanwhile()
+    await asyncio.wait(outer)
+    return outer[0].cancelled()
+
+
 def test_a_program_that_is_cancelled_after_a_pause_goes_on_later():
     """A program that waited, goes on and is cancelled then does not lose the record of its calls."""
     paid: list[int] = []
@@ -808,13 +817,7 @@ def test_a_program_that_is_cancelled_after_a_pause_goes_on_later():
     approved(tool, code, context)
     outer: list[asyncio.Task[Any]] = []
 
-    async def cancelled():
-        call = ToolCall(name="run_code", arguments={"code": code}, id="c1")
-        outer.append(asyncio.ensure_future(tool.invoke(call, context)))
-        await asyncio.wait(outer)
-        return outer[0].cancelled()
-
-    assert asyncio.run(cancelled())
+    assert asyncio.run(is_cancelled(tool, code, context, outer))
     assert value_of(tool, code, context) == [1, 2, 3]
     assert paid == [1, 2, 3, 3]
 
@@ -837,17 +840,13 @@ def test_a_call_that_ended_beside_a_cancelled_one_is_not_made_again(again):
     approved(tool, code, context)
     outer: list[asyncio.Task[Any]] = []
 
-    async def cancelled():
-        call = ToolCall(name="run_code", arguments={"code": code}, id="c1")
-        outer.append(asyncio.ensure_future(tool.invoke(call, context)))
+    async def cancel_again() -> None:
         while again and not outer[0].done():  # As a scope of anyio does.
             await asyncio.sleep(0)
             if paid == [1, 2, 3]:
                 outer[0].cancel()
-        await asyncio.wait(outer)
-        return outer[0].cancelled()
 
-    assert asyncio.run(cancelled())
+    assert asyncio.run(is_cancelled(tool, code, context, outer, cancel_again))
     assert value_of(tool, code, context) == [1, 2, 3]
     assert paid == [1, 2, 3, 3]
 

@@ -111,13 +111,18 @@ def test_an_interrupted_call_ends_the_program(bank, tool):
     assert bank.paid == ["a"]
 
 
-def test_a_call_that_had_no_effect_is_reopened(bank, tool):
-    """Reopened by an operator, the interrupted call runs, and the program goes on from there."""
+def interrupted(bank, tool):
+    """Interrupt a program in its second call. Return its code, and the result when it comes again."""
     bank.fail["b"] = KeyboardInterrupt()
     code = CODE.replace("99", "2")
     with pytest.raises(KeyboardInterrupt):
         run(tool, code)
-    unknown = run(tool, code)
+    return code, run(tool, code)
+
+
+def test_a_call_that_had_no_effect_is_reopened(bank, tool):
+    """Reopened by an operator, the interrupted call runs, and the program goes on from there."""
+    code, unknown = interrupted(bank, tool)
 
     assert "c1/1 pay: done; c1/2 pay: unknown" in unknown.text
     bank.journal.reopen(unknown.error.details["key"])
@@ -204,11 +209,7 @@ def test_a_program_is_purged_as_a_whole(bank):
 
 def test_a_program_with_an_interrupted_call_is_not_purged(bank, tool):
     """Its first calls stay recorded, so settled, it goes on and makes them no second time."""
-    bank.fail["b"] = KeyboardInterrupt()
-    code = CODE.replace("99", "2")
-    with pytest.raises(KeyboardInterrupt):
-        run(tool, code)
-    unknown = run(tool, code)
+    code, unknown = interrupted(bank, tool)
     later = datetime.now(UTC) + timedelta(seconds=1)
     removed = bank.journal.purge(later)
     bank.journal.settle(unknown.error.details["key"], ToolResult.of("settled"))

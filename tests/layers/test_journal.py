@@ -1083,16 +1083,22 @@ def test_purge_removes_what_is_done(journal):
         journal.purge(3600)
 
 
-def test_purge_keeps_what_an_interrupted_call_has_noted(journal):
-    """The calls inside of a call and its notes stay until it is done: reopened, it goes on from them."""
+def noting(journal, error):
+    """A tool that makes a call and notes it, as a program of code mode does, and ends with an error."""
     inner = journal.once(counted()[0], run="r")
 
     @FunctionTool
     async def program() -> None:
         await journal.note("r", "program.record", "c1/0", {})
         await inner(ToolCall(name="pay", arguments={}, id="c1/1"))
-        raise Interrupted("the host was killed")
+        raise error
 
+    return program
+
+
+def test_purge_keeps_what_an_interrupted_call_has_noted(journal):
+    """The calls inside of a call and its notes stay until it is done: reopened, it goes on from them."""
+    program = noting(journal, Interrupted("the host was killed"))
     program, later = journal.once(program, run="r"), datetime.now() + timedelta(seconds=1)
     call(program, id="c1")
 
@@ -1103,14 +1109,7 @@ def test_purge_keeps_what_an_interrupted_call_has_noted(journal):
 
 def test_purge_keeps_a_program_of_which_a_call_was_settled_since(journal):
     """The calls of a program are its record too: the others stay while the last is too young."""
-    inner = journal.once(counted()[0], run="r")
-
-    @FunctionTool
-    async def program() -> None:
-        await journal.note("r", "program.record", "c1/0", {})
-        await inner(ToolCall(name="pay", arguments={}, id="c1/1"))
-        raise ToolError("the program waits")
-
+    program = noting(journal, ToolError("the program waits"))
     call(program, id="c1")
     unknown(journal, id="c1/2")
     [lost], now = journal.calls(state="unknown"), datetime.now(UTC)
