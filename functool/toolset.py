@@ -140,7 +140,10 @@ class Toolset(Mapping[str, Tool]):
         Raises:
             Tripwire: A guardrail stopped the run. It is raised after the other calls have ended;
                 `.results` holds their results. A call that still had to wait does not begin.
+            TypeError: `calls` is a single call.
         """
+        if isinstance(calls, ToolCall):
+            raise TypeError("a turn is a list of calls: pass [call], or use call or call_sync")
         calls, context = list(calls), Context.of(context)
         tools = [self._find(call) for call in calls]
         conflict = _conflict(tools)

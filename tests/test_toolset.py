@@ -744,6 +744,13 @@ def test_what_is_no_call_is_said(ask):
         run(ask(Toolset([add]), {"name": "add", "arguments": {"a": 1, "b": 2}}))
 
 
+def test_one_call_is_no_turn():
+    """A call in the place of a list of calls is an error that says how to pass it."""
+    said = "a turn is a list of calls: pass [call], or use call or call_sync"
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+        Toolset([add]).call_all_sync(calls("add")[0])
+
+
 async def later(context):
     return True
 

@@ -97,7 +97,7 @@ def _refuse_alike(items: Collection[Any]) -> None:
 def _is_among(item: Any, others: list[Any]) -> bool:
     start = thread_time()
     found = item in others
-    left().comparing -= thread_time() - start
-    if left().comparing < 0:
+    left.get().comparing -= thread_time() - start
+    if left.get().comparing < 0:
         raise PydanticCustomError("same_hashes", "a list in which few items are hashed alike")
     return found

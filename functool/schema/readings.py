@@ -56,7 +56,7 @@ _AROUND = dict.fromkeys(("model", "dataclass", "default", "nullable", "function-
 _AROUND |= {"lax-or-strict": "lax_schema", "json-or-python": "json_schema"}
 _DEEPEST = 8  # A type alias may lead back to itself.
 
-_left: ContextVar[Left] = ContextVar("left")
+left: ContextVar[Left] = ContextVar("left")  # Of the current call.
 
 _PATTERNS: Any = (Pattern, Pattern[str])
 _COMPILING = [dict(TypeAdapter(kind).core_schema).get("function") for kind in _PATTERNS]
@@ -97,7 +97,7 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
         vague |= {tag for tag, names in objects.items() if not names}
 
     def tag_of(sent: Any) -> str:
-        kind, now = type(sent), _left.get()
+        kind, now = type(sent), left.get()
         now.readings -= 1
         pace = _PACE if kind in _SCALARS else _PACE_OF_CONTAINERS
         if now.readings < 0 or (now.readings % pace == 0 and thread_time() > now.until):
@@ -147,7 +147,7 @@ def counted_pattern(made: Any) -> Any:
 
 
 def _count_characters(sent: Any) -> Any:
-    now = left()
+    now = left.get()
     now.characters -= len(str(sent))
     if now.characters < 0:
         raise PydanticCustomError(LONG_PATTERN, LONG_PATTERN)
@@ -172,11 +172,6 @@ class Left:
     until: cached_property[float] = cached_property(lambda self: thread_time() + self._seconds)
 
 
-def left() -> Left:
-    """Return what the current call has left."""
-    return _left.get()
-
-
 def bounded(validate: Callable[..., Any], brief: bool = False) -> Callable[..., Any]:
     """Return a function of a text with limited work. It raises `ReadTooOften` for recursive unions.
 
@@ -184,13 +179,13 @@ def bounded(validate: Callable[..., Any], brief: bool = False) -> Callable[..., 
     """
 
     def validated(text: str, **options: Any) -> Any:
-        now = _left.get(None) or Left(text)
+        now = left.get(None) or Left(text)
         now.readings = _MANY + len(text) // 2 if brief else _FEW
         now.characters = MAX_PATTERN
-        token = _left.set(now)
+        token = left.set(now)
         try:
             return validate(text, **options)
         finally:
-            _left.reset(token)
+            left.reset(token)
 
     return validated
