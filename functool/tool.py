@@ -291,16 +291,16 @@ class Tool(ABC):
         if context is not None and not isinstance(context, Context):
             raise wrong_context(context)
         try:
-            trip = Trip(self, self.binding, call, call.id, context, [])
+            limit, trip = self.timeout, Trip(self, call, call.id, context, [])
         except AttributeError:
             if isinstance(call, ToolCall):
                 raise TypeError(f"{type(self).__name__} must call super().__init__(...)") from None
             raise wrong_call(call) from None
         try:
-            if self.timeout is None:
+            if limit is None:
                 result = await self._road(trip)
             else:
-                result = await within(self.timeout, self._name, partial(self._road, trip))
+                result = await within(limit, self._name, partial(self._road, trip))
         finally:
             if trip.made_view is not None and trip.made_view.delivers:
                 await deliver_last(trip.made_view.delivered())
@@ -319,7 +319,7 @@ class Tool(ABC):
         try:
             if failed is not None:
                 raise failed
-            trip.values = trip.binder.values(trip.sent.arguments)
+            trip.values = self.binding.values(trip.sent.arguments)
             if self._hooked:
                 await trip.ask_hook(self.on_invoke)
             if self.input_guardrails:

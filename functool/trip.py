@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from functool.approval import json_copy, same_json
-from functool.binding.door import Binder
 from functool.call import (
     ToolCall,
     ToolResult,
@@ -47,7 +46,6 @@ class Trip:
     """
 
     tool: Any  # A `Tool`: its file imports this one.
-    binder: Binder
     sent: ToolCall
     id: str
     _context: Context[Any] | None
@@ -62,7 +60,7 @@ class Trip:
     def call(self) -> ToolCall:
         """The call with canonical arguments, which hooks and guardrails get."""
         if self._call is None:
-            canonical = self.binder.canonical(self.sent.arguments, self.values)
+            canonical = self.tool.binding.canonical(self.sent.arguments, self.values)
             self._call = with_arguments(self.sent, canonical)
             if self.sent.metadata and labels.has_sources(self.sent):
                 self._call.metadata = labels.placed(self.sent, canonical, self.tool.schema)
@@ -94,9 +92,9 @@ class Trip:
 
     def replace(self, new: ToolCall) -> None:
         """Validate another call and continue with it."""
-        arguments = self.binder.sent_form(new.arguments, self.sent.arguments)
+        arguments = self.tool.binding.sent_form(new.arguments, self.sent.arguments)
         metadata = {**self.sent.metadata, **new.metadata}
-        values = self.binder.values(arguments)
+        values = self.tool.binding.values(arguments)
         self.sent = ToolCall(name=new.name, arguments=arguments, id=new.id, metadata=metadata)
         self.values, self._call = values, None
         self.view.call = self.call
@@ -191,39 +189,32 @@ class Trip:
         return changed(result, metadata={**metadata_of(result), "sources": names})
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
-        """Add the call's id and metadata to a result: guardrail actions, labels, a decision.
-
-        The calls around this one get its labels. The values of a trusted tool are remembered, if a
-        guardrail needs them.
-        """
-        metadata, view, outer, notes = result.metadata, self.made_view, self._context, None
-        if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
+        """Add the call's id and metadata to a result: guardrail actions, labels, a decision."""
+        notes: dict[str, Any] = {}
+        if type(result.metadata) is not dict or result.metadata:  # A mapping may refuse `bool`.
             self.label(result)
-        if view is not None:
-            notes = view.notes
-            if view.inner_sources:
-                self.labels += tuple(view.inner_sources)
-        if sources.wanted_results and outer is not None and not (untrusted or self.labels):
-            with suppress(Exception):  # The author's value may raise anything.
-                sources.remember(self.context, result, self.sent, self.tool.bind)
-        if notes and labels.SHOWS_OTHERS in notes and outer is not None and outer.call:
-            # The call around this one may show it, too.
-            outer.notes[labels.SHOWS_OTHERS] = True
-        has_any = untrusted or notes or self.record or self.labels or self.sent.metadata
-        new = self._call_metadata(untrusted) if has_any else {}
-        if new or self.inner is not None:
-            own = {"decision": self.inner} if self.inner is not None else {}
-            metadata = {**own, **metadata_of(result), **new}
-            return changed(result, call_id=self.id, metadata=metadata)
+        if self.made_view is not None:
+            notes = self.made_view.notes
+            self.labels += tuple(self.made_view.inner_sources or ())
+        known = notes or self.record or self.labels or self.inner or self.sent.metadata
+        if known or untrusted or sources.wanted_results:
+            result = self._with_metadata(result, notes, untrusted)
         return result if result.call_id == self.id else changed(result, call_id=self.id)
 
-    def _call_metadata(self, untrusted: bool) -> dict[str, Any]:
-        """Return what is known about this call, for the metadata of its result.
+    def _with_metadata(
+        self, result: ToolResult, notes: dict[str, Any], untrusted: bool
+    ) -> ToolResult:
+        """Add what is known about this call to the metadata of its result.
 
-        Its labels are also added to those of the calls and agents around it.
+        Its labels are also added to those of the calls and agents around it. The values of a
+        trusted tool are remembered, if a guardrail needs them.
         """
-        notes = self.made_view.notes if self.made_view else {}
-        given = metadata_of(self.sent)
+        if sources.wanted_results and self._context is not None and not (untrusted or self.labels):
+            with suppress(Exception):  # The author's value may raise anything.
+                sources.remember(self.context, result, self.sent, self.tool.bind)
+        if labels.SHOWS_OTHERS in notes and self._context is not None and self._context.call:
+            # The call around this one may show it, too.
+            self._context.notes[labels.SHOWS_OTHERS] = True
         metadata: dict[str, Any] = {**notes.get("metadata", {})}
         if self.record:
             metadata["guardrails"] = [*self.record]
@@ -234,6 +225,9 @@ class Trip:
             for outer in (getattr(self._context, "inner_sources", None), *labels.agents.get()):
                 if outer is not None:
                     outer.extend(names)
-        if decision := notes.get("decision") or given.get("decision"):
+        if decision := notes.get("decision") or metadata_of(self.sent).get("decision"):
             metadata["decision"] = decision
-        return metadata
+        inner = {} if self.inner is None else {"decision": self.inner}
+        if not (metadata or inner):
+            return result
+        return changed(result, metadata={**inner, **metadata_of(result), **metadata})

@@ -2421,9 +2421,9 @@ def test_a_recursive_type_is_compiled_once_until_a_call_is_refused(monkeypatch):
 
     made, compiled = [], functions.compiled
 
-    def recorded(*args, brief):
+    def recorded(*args, brief, **options):
         made.append(brief)
-        return compiled(*args, brief=brief)
+        return compiled(*args, brief=brief, **options)
 
     monkeypatch.setattr(functions, "compiled", recorded)
     tool = FunctionTool(take)

@@ -99,8 +99,8 @@ class FunctionBinder:
         # Arguments are flat if no value holds an object. Then each has one colon, and counting
         # colons finds unknown arguments faster than pydantic's "forbid".
         self._flat = not (parts.rest or has_definitions) and kinds.isdisjoint(("any", "object"))
-        core = {**parts.core, "extra_behavior": "ignore"}
-        self._validate = compiled(core, brief=True) if self._flat else self._validate_briefly
+        core = {**parts.core, "extra_behavior": "ignore"} if self._flat else parts.core
+        self._validate = compiled(core, brief=True, strict=True)
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name, without defaults."""
@@ -122,15 +122,10 @@ class FunctionBinder:
             raise validator_failed(error) from error
         if values is None:
             values = self._check_again(text)
-        else:
-            if not (self._flat and text.count(":") == len(values)):
-                self._refuse_repeats(text)
-                if self._flat and len(from_json(text)) != len(values):
-                    values = self._check_again(text)
-            if self._may_nest:
-                refuse_depth(text)
-            if self._may_overflow and not_finite(text):
-                refuse_infinite(decoded(text))
+        elif not (self._flat and text.count(":") == len(values)):
+            values = self._look_closer(text, values)
+        if self._may_overflow and not_finite(text):
+            refuse_infinite(decoded(text))
         if self._droppable and "null" in text:
             nulls = [wire for wire in self._droppable if values.get(wire, 0) is None]
             if nulls:
@@ -140,8 +135,11 @@ class FunctionBinder:
 
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that `values` has validated."""
-        given = without_gc(self._given, as_text(arguments))
-        return given | {n: deepcopy(d) for n, d in self._defaults.items() if n not in given}
+        given: dict[str, Any] = without_gc(self._given, as_text(arguments))
+        for name, default in self._defaults.items():
+            if name not in given:
+                given[name] = deepcopy(default)
+        return given
 
     def _given(self, text: str) -> dict[str, Any]:
         """Return what was sent by parameter name, without nulls that stand for defaults."""
@@ -187,6 +185,15 @@ class FunctionBinder:
         except Exception as error:
             raise validator_failed(error) from error
         raise ArgumentError(problems)
+
+    def _look_closer(self, text: str, values: dict[str, Any]) -> dict[str, Any]:
+        """Check again what strict mode has accepted, if it may hold what must be refused."""
+        self._refuse_repeats(text)
+        if self._flat and len(from_json(text)) != len(values):
+            return self._check_again(text)
+        if self._may_nest:
+            refuse_depth(text)
+        return values
 
     def _refuse_repeats(self, text: str) -> None:
         """Raise an `ArgumentError` if a name is repeated in the text."""

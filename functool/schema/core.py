@@ -67,11 +67,12 @@ def core_of(annotation: Any, name: str, known: Mapping[str, Any] = {}) -> Any:
         raise unreadable(annotation, name, error) from error
 
 
-def compiled(core: Any, *, brief: bool) -> Callable[..., Any]:
+def compiled(core: Any, *, brief: bool, strict: bool = False) -> Callable[..., Any]:
     """Compile a rewritten core schema to a function that validates JSON with limited work.
 
     Beside what limits the work, true and false are no numbers; see `without_bools`. With `brief`,
-    lists and dicts stop at the first wrong item, and recursive unions do not describe members.
+    lists and dicts stop at the first wrong item, and recursive unions do not describe members. With
+    `strict`, the function is for strict mode only. Then integers and floats refuse bools anyway.
     """
     definitions = {part["ref"]: part for part in core.get("definitions", ())}
     limited: list[str] = []
@@ -88,7 +89,8 @@ def compiled(core: Any, *, brief: bool) -> Callable[..., Any]:
         bounds = counted(part, counted_pattern(made), definitions, brief)
         if bounds is not made:
             limited.append(part["type"])
-        return without_bools(part, bounds)
+        refuses_bools = strict and part["type"] in ("int", "float")
+        return bounds if refuses_bools else without_bools(part, bounds)
 
     short = _compiled(changed(core))
     short = bounded(short, brief) if limited else short

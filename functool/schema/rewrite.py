@@ -104,13 +104,7 @@ def without_bools(core: Any, made: Any) -> Any:
     ref = {"ref": made["ref"]} if "ref" in made else {}
     made = {key: part for key, part in made.items() if key != "ref"}
     error: Any = {"custom_error_type": BOOL, "custom_error_message": f"{wanted}, not a boolean"}
-    checked: Any = core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error)
-    # Strict mode refuses them, and the check would take time. Around another number, such as a
-    # complex one, this would change the member that a union chooses.
-    if kind in ("int", "float"):
-        strict: Any = {**made, "strict": True}
-        checked = core_schema.lax_or_strict_schema(checked, strict, strict=made.get("strict"))
-    return {**checked, **ref}
+    return {**core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error), **ref}
 
 
 def _tag_of(sent: Any) -> str | None:
