@@ -56,7 +56,7 @@ class ToolCall:
 
 
 class _CauseSlot:
-    """A slot for `cause`. It is no dataclass field, so `asdict`, repr and pickles leave it out."""
+    """A slot for `cause`. It is no dataclass field, so `asdict`, `==` and repr leave it out."""
 
     __slots__ = ("cause",)
 

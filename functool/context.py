@@ -25,6 +25,8 @@ Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 Listener = Callable[["ToolEvent"], object]
 logger: logging.Logger = logging.getLogger("functool")
+DECISION, EDITED = "functool.decision", "functool.edited"
+"""The keys in the notes of a call that a person, or a grant, has decided about or edited."""
 _counting = threading.Lock()  # Global, because a context that holds a lock cannot be pickled.
 
 
@@ -171,8 +173,9 @@ class Context(Generic[Deps]):
         approver that remembers answers needs this method.
         """
         again = getattr(self.approver, "fresh", lambda: self.approver)
-        own: dict[str, Any] = {"_answers": _Expiring(), "_grants": {}, "approver": again()}
-        return self.view(call=None, schema=None, state={}, _mailbox=None, _decided={}, **own)
+        own: dict[str, Any] = {"_answers": _Expiring(), "_grants": {}, "_handed": None}
+        own |= {"approver": again(), "state": {}, "_mailbox": None, "_decided": {}}
+        return self.view(call=None, schema=None, **own)
 
     def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
         """Return a view with one more listener, which gets only the events of this view.
@@ -209,7 +212,7 @@ class Context(Generic[Deps]):
         the edited arguments, or None if they were not edited. `grant` is the id of the grant that
         answered, or None.
         """
-        return self.notes.get("decision")
+        return self.notes.get(DECISION)
 
     def add_sources(self, names: Iterable[str]) -> None:
         """Label the result of this call with untrusted tools, whoever creates the result.
@@ -317,11 +320,13 @@ class Context(Generic[Deps]):
 
         A decision holds for one call only, and for all guardrails of that call.
         """
+        if self.call is None:
+            return None
         found = self._answers.pop(digest, None)
         if found is not None and found.until > time.monotonic():
             self._decided = {**self._decided, digest: found}
         known = self._decided.get(digest)
-        return None if known is None or self.call is None else known.made
+        return None if known is None else known.made
 
     def has_decision(self, request: ApprovalRequest | None = None) -> bool:
         """Whether there is a decision about a request, or about any, that no call has used yet."""

@@ -267,12 +267,12 @@ class FunctionTool(Tool, Generic[P, R]):
         `invoke` does not need this method. It serves a subclass that calls `super().run(...)`.
         """
         sent: Any = self.sent_form(call.arguments)
-        trip = Trip(self, with_arguments(call, sent), call.id, context, [])
+        trip = Trip(self, with_arguments(call, sent), call.id, context, [], [])
         trip.values = self.binding.values(sent)
         try:
             return await self._result_of(await self._call_function(trip), trip)
         finally:
-            context.add_sources(trip.view.inner_sources or ())
+            context.add_sources(trip.labels)
             await deliver_last(trip.view.delivered())
 
     def _start_body(self, trip: Trip) -> Any:

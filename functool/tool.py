@@ -43,6 +43,7 @@ from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
 from functool.guardrails.approval import with_edit_note
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, check_order
+from functool.guardrails.sources import wanted_results
 from functool.options import (
     ErrorFunc,
     ToolOptions,
@@ -109,7 +110,10 @@ class Tool(ABC):
             raise at_caller(wrong, name) from error
 
     def _set_options(self, name: str, description: str | None, options: ToolOptions) -> None:
-        """Check what does not depend on the schema, and store it. A subclass may infer the text."""
+        """Check what does not depend on the schema, and store it.
+
+        The description is only checked: a subclass may take it from its function.
+        """
         refuse_unknown(options, type(self))
         if not isinstance(name, str) or not name:
             raise DefinitionError("a tool needs a name")
@@ -119,22 +123,21 @@ class Tool(ABC):
         on_error = options.get("on_error_func")
         self._name = name
         self.timeout: float | None = checked_timeout(options.get("timeout"))
-        self.input_guardrails: list[InputGuardrail] = callables(
-            options.get("input_guardrails", ()), "input_guardrails", ("call", "context")
-        )
-        self.output_guardrails: list[OutputGuardrail] = callables(
-            options.get("output_guardrails", ()), "output_guardrails", ("result", "context")
-        )
-        check_order(self.all_output_guardrails())
-        self._error_funcs: list[ErrorFunc] = callables(
-            [] if on_error is None else [on_error], "on_error_func", ("error", "context")
-        )
+        self.input_guardrails: list[InputGuardrail] = []
+        self.output_guardrails: list[OutputGuardrail] = []
+        self._error_funcs: list[ErrorFunc] = []
+        self.add_input_guardrails(options.get("input_guardrails", ()))
+        self.add_output_guardrails(options.get("output_guardrails", ()))
+        if on_error is not None:
+            self.add_on_error_func(on_error)
         self.settings: ToolSettings = checked_settings(options.get("settings"), name)
         self.prompts: ToolPrompts = checked(options.get("prompts"), ToolPrompts, "prompts")
         limit = options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
         self.max_argument_bytes: int | None = checked_limit(limit, "max_argument_bytes")
         kind = type(self)
-        self._hooked = kind.on_invoke is not Tool.on_invoke or kind.on_output is not Tool.on_output
+        self._has_hooks = (
+            kind.on_invoke is not Tool.on_invoke or kind.on_output is not Tool.on_output
+        )
         self._arounds: tuple[Around, ...] = ()
 
     @property
@@ -207,7 +210,7 @@ class Tool(ABC):
         approvals, and before `on_output` and the output guardrails. If a tool has several such
         functions, the one that was added last runs outermost.
         """
-        [func] = callables([func], "around", ("call", "context", "body"))
+        [func] = callables([func], "around", ("call", "context", "proceed"))
         twin = self._twin()
         twin._arounds = (*self._arounds, func)
         return twin
@@ -241,10 +244,10 @@ class Tool(ABC):
         return Watch(self.binding.shapes, self.binding.values, self.max_argument_bytes)
 
     def sent_form(self, arguments: Arguments) -> Arguments:
-        """Rename canonical arguments to the names that a model sends, such as aliases.
+        """Return canonical arguments as a model would send them: under aliases.
 
-        A layer that runs the call in another process sends this form. The tool there expects what
-        a model would send.
+        Defaults that the parameter itself may refuse are left out. A layer that runs the call in
+        another process sends this form. The tool there expects what a model would send.
         """
         return self.binding.sent_form(arguments)
 
@@ -291,8 +294,8 @@ class Tool(ABC):
         if context is not None and not isinstance(context, Context):
             raise wrong_context(context)
         try:
-            limit, trip = self.timeout, Trip(self, call, call.id, context, [])
-        except AttributeError:
+            limit, trip = self.timeout, Trip(self, call, call.id, context, [], [])
+        except AttributeError:  # Asking for its attributes is faster than checking its type.
             if isinstance(call, ToolCall):
                 raise TypeError(f"{type(self).__name__} must call super().__init__(...)") from None
             raise wrong_call(call) from None
@@ -300,27 +303,31 @@ class Tool(ABC):
             if limit is None:
                 result = await self._road(trip)
             else:
-                result = await within(limit, self._name, partial(self._road, trip))
+                timed = await within(limit, self._name, partial(self._road, trip))
+                result = trip.with_metadata(timed)
         finally:
             if trip.made_view is not None and trip.made_view.delivers:
                 await deliver_last(trip.made_view.delivered())
+        if wanted_results:
+            trip.remember(result)
         try:
-            return trip.conclude(result, self.settings.untrusted)
+            return result
         finally:  # As in `_road`: since Python 3.13 its frame refers to this one.
             del result
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
         """Take the steps of a call in order.
 
-        With `failed`, only answer that exception, which ended the call: for example a timeout.
+        After a timeout the road is taken a second time, with the same trip: `failed` is then the
+        exception to answer, and the steps before the answer are skipped.
         """
         if (debugging := logger.isEnabledFor(logging.DEBUG)) and failed is None:
             logger.debug("call %r of %s", trip.id, self._name)
         try:
             if failed is not None:
                 raise failed
-            trip.values = self.binding.values(trip.sent.arguments)
-            if self._hooked:
+            trip.values = self.binding.values(trip.sent.arguments)  # Decode and validate.
+            if self._has_hooks:
                 await trip.ask_hook(self.on_invoke)
             if self.input_guardrails:
                 await trip.ask_input(self.input_guardrails)
@@ -330,20 +337,21 @@ class Tool(ABC):
             else:
                 result = await self._result_of(value, trip)
                 trip.note(result)
-            if self._hooked and (new := await self.on_output(result, trip.view)) is not None:
+            if self._has_hooks and (new := await self.on_output(result, trip.view)) is not None:
                 result = self._checked(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:
             result = await self._answer(failure_or_raise(error), trip)
         if trip.made_view is not None and trip.made_view.notes:
             result = with_edit_note(result, trip.made_view)
+        # Output guardrails see the labels, because one may store the text with its labels.
+        result = trip.with_metadata(result)
         if self.output_guardrails:
             try:
-                # Output guardrails see the labels, because one may store the text with its labels.
-                labelled = trip.conclude(result, self.settings.untrusted)
-                result = await trip.ask_output(self.output_guardrails, labelled)
+                result = await trip.ask_output(self.output_guardrails, result)
             except (Exception, asyncio.CancelledError) as error:
                 # The answer to a refusal does not pass the output guardrails again.
                 result = await self._answer(failure_or_raise(error), trip)
+            result = trip.with_metadata(result)
         if debugging:
             logger.debug("call %r of %s: %s", trip.id, self._name, outcome_of(result))
         try:

@@ -6,7 +6,7 @@ tool without hooks and guardrails often needs neither.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -20,7 +20,7 @@ from functool.call import (
     metadata_of,
     with_arguments,
 )
-from functool.context import Context
+from functool.context import DECISION, EDITED, Context
 from functool.errors import ArgumentError, DefinitionError
 from functool.guardrails import labels, sources
 from functool.guardrails.asking import (
@@ -40,8 +40,9 @@ class Trip:
     """The state of one call.
 
     `sent` is the call as the model wrote it, and `values` are the validated Python values for the
-    body. `record` lists what guardrails did. `labels` are the untrusted tools behind the result.
-    `inner` is the decision on a call inside this one. `made_view` is the view, once a step has
+    body. `id` is that of the call that came in: a hook may replace the call. `record` lists what
+    guardrails did. `labels` are the untrusted tools behind the result; the view shares this list.
+    `inner_decision` is the one on a call inside this one. `made_view` is the view, once a step has
     needed it.
     """
 
@@ -50,9 +51,9 @@ class Trip:
     id: str
     _context: Context[Any] | None
     record: list[dict[str, str]]  # Empty at first. A factory of the default would take longer.
+    labels: list[str]  # Also empty at first.
     values: Any = _UNBOUND
-    labels: Any = ()  # A wrapper has a list, to which the call of its inner tool adds.
-    inner: dict[str, Any] | None = None
+    inner_decision: dict[str, Any] | None = None
     made_view: Context[Any] | None = None
     _call: ToolCall | None = None
 
@@ -78,11 +79,12 @@ class Trip:
                 schema = self.tool.schema
             except DefinitionError:  # Validation failed for the same reason and reports it.
                 schema = None
-            if self._context is None:  # No context was passed, so no view is needed.
-                view = self.made_view = Context()
-                view.call, view.schema, view.inner_sources = call, schema, []
+            if self._context is None:  # A new context is nobody else's, so it is the view.
+                self.made_view = Context()
+                self.made_view.call, self.made_view.schema = call, schema
             else:
                 self.made_view = self._context.for_call(call, schema)
+            self.made_view.inner_sources = self.labels
         return self.made_view
 
     @property
@@ -119,8 +121,8 @@ class Trip:
             GuardrailError: A guardrail refused, or changed the arguments after their approval.
         """
         view, record, call = self.view, self.record, self.call
-        at, edits, seen = 0, 0, fingerprint(call.arguments)
-        decision, approved, changer = None, {}, None
+        at, restarts, seen = 0, 0, fingerprint(call.arguments)
+        decision, approved_arguments, last_changer = None, {}, None
         while at < len(guardrails):
             guardrail = guardrails[at]
             at += 1
@@ -128,24 +130,30 @@ class Trip:
             if answer is not None:
                 answer = await await_answer(answer, guardrail, call, "input", record)
             if answer is not None and answer is not call:
+                before = call.metadata.get("decision")
                 self.replace(answer)
-                decided, call = call.metadata.get("decision"), self.call
-                before, seen = seen, fingerprint(call.arguments)
-                changer = changer if seen == before else guardrail
-                if call.metadata.get("decision") != decided and edits < len(guardrails):
-                    at, edits = 0, edits + 1
+                call = self.call
+                if (now := fingerprint(call.arguments)) != seen:
+                    seen, last_changer = now, guardrail
+                # The limit is for a guardrail that writes a new decision each time.
+                if call.metadata.get("decision") != before and restarts < len(guardrails):
+                    at, restarts = 0, restarts + 1
                     # With defaults. Copies, because a guardrail may change the arguments of the
                     # old call in place and return a new call.
-                    view.notes["edited"] = json_copy(cast(Any, call.arguments))
+                    view.notes[EDITED] = json_copy(cast(Any, call.arguments))
             elif fingerprint(call.arguments) != seen:
                 refuse_changed(guardrail, record)
             if view.notes and view.decision is not decision:
-                decision, approved = view.decision, json_copy(cast(Any, call.arguments))
-        if decision is not None and not same_json(call.arguments, approved):
-            refuse_changed(changer, record, AFTER_APPROVAL)
+                decision = view.decision
+                approved_arguments = json_copy(cast(Any, call.arguments))
+        if decision is not None and not same_json(call.arguments, approved_arguments):
+            refuse_changed(last_changer, record, AFTER_APPROVAL)
 
     async def ask_output(self, guardrails: Sequence[Any], result: ToolResult) -> ToolResult:
-        """Ask the output guardrails in order, and return the final result."""
+        """Ask the output guardrails in order, and return the final result.
+
+        A guardrail may also change the result in place. That is not recorded.
+        """
         view, record, shown = self.view, self.record, shown_in(result)
         for guardrail in guardrails:
             value, new = result.value, result
@@ -168,7 +176,7 @@ class Trip:
         if isinstance(noted := metadata.get("guardrails"), list):
             self.record += noted
         if isinstance(decision := metadata.get("decision"), dict):
-            self.inner = decision
+            self.inner_decision = decision
         self.label(result)
 
     def label(self, result: ToolResult) -> None:
@@ -180,54 +188,55 @@ class Trip:
 
         A layer around it may store it, replace it, or raise with its text.
         """
-        metadata, view = result.metadata, self.view
-        if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
-            view.add_sources(labels.labels_on(result))
-        if not view.inner_sources:
-            return result
-        names = [*dict.fromkeys(map(str, view.inner_sources))]
-        return changed(result, metadata={**metadata_of(result), "sources": names})
-
-    def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
-        """Add the call's id and metadata to a result: guardrail actions, labels, a decision."""
-        notes: dict[str, Any] = {}
         if type(result.metadata) is not dict or result.metadata:  # A mapping may refuse `bool`.
             self.label(result)
-        if self.made_view is not None:
-            notes = self.made_view.notes
-            self.labels += tuple(self.made_view.inner_sources or ())
-        known = notes or self.record or self.labels or self.inner or self.sent.metadata
-        if known or untrusted or sources.wanted_results:
-            result = self._with_metadata(result, notes, untrusted)
+        if not self.labels:
+            return result
+        names = [*dict.fromkeys(map(str, self.labels))]
+        return changed(result, metadata={**metadata_of(result), "sources": names})
+
+    def with_metadata(self, result: ToolResult) -> ToolResult:
+        """Return a result with the call's id, and with what is known about the call as metadata.
+
+        That is the guardrail actions, the labels, a decision, and what the notes of the call hold.
+        """
+        notes = self.made_view.notes if self.made_view is not None else {}
+        if type(result.metadata) is not dict or result.metadata:  # A mapping may refuse `bool`.
+            self.label(result)
+        known = notes or self.record or self.labels or self.inner_decision or self.sent.metadata
+        if known or self.tool.settings.untrusted:
+            own = {"decision": self.inner_decision} if self.inner_decision else {}
+            metadata = {**own, **metadata_of(result), **self._metadata(notes)}
+            return changed(result, call_id=self.id, metadata=metadata)
         return result if result.call_id == self.id else changed(result, call_id=self.id)
 
-    def _with_metadata(
-        self, result: ToolResult, notes: dict[str, Any], untrusted: bool
-    ) -> ToolResult:
-        """Add what is known about this call to the metadata of its result.
+    def _metadata(self, notes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is known about this call, for the metadata of its result.
 
-        Its labels are also added to those of the calls and agents around it. The values of a
-        trusted tool are remembered, if a guardrail needs them.
+        Its labels are also added to those of the calls and agents around it.
         """
-        if sources.wanted_results and self._context is not None and not (untrusted or self.labels):
-            with suppress(Exception):  # The author's value may raise anything.
-                sources.remember(self.context, result, self.sent, self.tool.bind)
-        if labels.SHOWS_OTHERS in notes and self._context is not None and self._context.call:
-            # The call around this one may show it, too.
-            self._context.notes[labels.SHOWS_OTHERS] = True
-        metadata: dict[str, Any] = {**notes.get("metadata", {})}
+        given = notes.get("metadata")
+        metadata: dict[str, Any] = {**given} if isinstance(given, dict) else {}
         if self.record:
             metadata["guardrails"] = [*self.record]
-        own = (self.tool.name,) if untrusted else ()
+        own = (self.tool.name,) if self.tool.settings.untrusted else ()
         if names := dict.fromkeys(map(str, (*own, *labels.labels_of(self.sent), *self.labels))):
             metadata["sources"] = [*names]
             # This call may have been made inside another call, or by an agent.
             for outer in (getattr(self._context, "inner_sources", None), *labels.agents.get()):
                 if outer is not None:
-                    outer.extend(names)
-        if decision := notes.get("decision") or metadata_of(self.sent).get("decision"):
+                    outer.extend(name for name in names if name not in outer)
+        if decision := notes.get(DECISION) or metadata_of(self.sent).get("decision"):
             metadata["decision"] = decision
-        inner = {} if self.inner is None else {"decision": self.inner}
-        if not (metadata or inner):
-            return result
-        return changed(result, metadata={**inner, **metadata_of(result), **metadata})
+        return metadata
+
+    def remember(self, result: ToolResult) -> None:
+        """Remember the values of a trusted tool, for the guardrails that need them."""
+        view, outer = self.made_view, self._context
+        if outer is None:
+            return
+        if view is not None and labels.SHOWS_OTHERS in view.notes and outer.call:
+            # The call around this one may show it, too.
+            outer.notes[labels.SHOWS_OTHERS] = True
+        with suppress(Exception):  # The author's value may raise anything.
+            sources.remember(self.context, result, self.sent, self.tool.bind)

@@ -97,18 +97,18 @@ class WrapperTool(Tool):
         return [*self.tool.all_output_guardrails(), *self.output_guardrails]
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Run the inner tool."""
+        """Run the inner tool.
+
+        `call` is as it was sent: nobody has validated its arguments, which may be JSON text.
+        """
         return await self.tool.invoke(call, context)
 
     async def _start_body(self, trip: Trip) -> Any:
-        labels = trip.labels = [*trip.labels]  # The inner call adds its own to this list.
-        own = type(self).run is not WrapperTool.run  # It may drop the labels of the inner result.
-        # With `wanted_results`, the inner call writes into its notes what `remember` has to know.
-        context = trip.view if wanted_results else trip.context
-        if own:  # What it notes belongs to this call, also if the context is that of another one.
-            notes = trip.made_view.notes if trip.made_view else {}
-            context = context.view(inner_sources=labels, notes=notes)
-        handed = context.handing_over(at_once=not own)
+        # An overridden `run` may use the call of its context, and have acted before the inner call.
+        # `remember` has to know what the inner call writes into the notes.
+        overridden = type(self).run is not WrapperTool.run
+        context = trip.view if overridden or wanted_results else trip.context
+        handed = context.handing_over(at_once=not overridden)
         return self._checked(await self.run(trip.sent, handed), "run")
 
     @property

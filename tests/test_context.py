@@ -839,3 +839,73 @@ def test_a_denial_in_a_pickled_context_does_not_expire():
     restored = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(context))))
 
     assert call(tool, {}, restored).error.message == "A person refused this call: no"
+
+
+@pytest.mark.parametrize("notes", [{"decision": "buy"}, {"decision": {}}, {"metadata": "x"}])
+def test_notes_of_an_author_end_no_call(notes):
+    """A body may write what it likes into its notes: the call still answers with its result."""
+
+    @FunctionTool
+    async def note(ctx: Context) -> str:
+        ctx.notes.update(notes)
+        return "noted"
+
+    result = call(note, {}, Context())
+
+    assert (result.text, result.metadata) == ("noted", {})
+
+
+def test_a_layer_that_runs_its_tool_itself_knows_its_own_call():
+    """In the `run` of a wrapper, `context.call` is the wrapper's call, and its events have its name."""
+    seen = []
+
+    class Layer(WrapperTool):
+        async def run(self, call, context):
+            seen.append((context.call.name, context.call.arguments, context.schema.name))
+            context.progress("here")
+            return await super().run(call, context)
+
+    layer = Layer(FunctionTool(lambda n: n, name="inner"), name="layer")
+
+    @FunctionTool
+    async def outer(ctx: Context):
+        return (await layer(ToolCall(name="layer", arguments='{"n": 1}', id="c2"), ctx)).value
+
+    context, log = Context(), EventLog()
+    context.subscribe(log)
+
+    assert call(outer, {}, context).value == 1
+    assert seen == [("layer", {"n": 1}, "layer")]
+    assert [(e.tool_name, e.call_id) for e in log.events if e.kind == "tool:progress"] == [
+        ("layer", "c2")
+    ]
+
+
+def test_a_decision_that_a_layer_hands_over_is_not_for_another_conversation():
+    """A layer that runs its tool in a fresh context takes no approval of this one along."""
+
+    class Approver:
+        def __call__(self, request):
+            return True
+
+        def fresh(self):
+            return lambda request: False
+
+    class Elsewhere(WrapperTool):
+        async def run(self, call, context):
+            return await self.tool.invoke(call, context.fresh())
+
+    layer = Elsewhere(paying(), input_guardrails=[require_approval()])
+    result = call(layer, {}, Context(approver=Approver()))
+
+    assert result.error.type == "GuardrailError"
+
+
+def test_a_decision_is_used_in_a_call_only():
+    """Outside of a call, `use_decision` gives nothing and leaves the approval for the call."""
+    context, tool = Context(), paying()
+    request = call(tool, {}, context).metadata["approval"]
+    context.approve(request)
+
+    assert context.use_decision(request.digest) is None
+    assert call(tool, {}, context).success

@@ -455,7 +455,7 @@ def test_a_call_is_made_by_name():
         (lambda: FunctionTool(buy.func, input_guardrails=[require_approval]), r"call it: require_"),
         (
             lambda: FunctionTool(buy.func, input_guardrails=[lambda call: None]),
-            "the call and the context",
+            "call, context",
         ),
         (lambda: FunctionTool(buy.func, output_guardrails=[truncate]), r"call it: truncate"),
         # These could be called with a call and a context, and would then fail at each call.
@@ -469,9 +469,12 @@ def test_a_call_is_made_by_name():
             lambda: FunctionTool(buy.func, output_guardrails=[require_approval()]),
             "^buy .*: output_guardrails: require_approval .* put it into input_guardrails$",
         ),
-        (lambda: FunctionTool(buy.func).around(require_approval()), "it has to take the call and"),
+        (
+            lambda: FunctionTool(buy.func).around(require_approval()),
+            "it has to take call, context, proceed",
+        ),
         (lambda: require_approval(True), "when takes callables, not bool"),
-        (lambda: require_approval(lambda call: True), "when: .* the call and the context$"),
+        (lambda: require_approval(lambda call: True), "when: .* call, context$"),
         (lambda: FunctionTool(Price), "it is a class"),
         (lambda: Toolset(buy), r"Toolset\(\[buy\]\)"),
     ],

@@ -1335,10 +1335,10 @@ def test_sent_form_is_what_another_road_takes():
 @pytest.mark.parametrize(
     ("option", "add", "takes"),
     [
-        ("input_guardrails", Tool.add_input_guardrails, "the call and the context"),
-        ("output_guardrails", Tool.add_output_guardrails, "the result and the context"),
-        ("on_error_func", Tool.add_on_error_func, "the error and the context"),
-        ("around", Tool.around, "the call and the context and the body"),
+        ("input_guardrails", Tool.add_input_guardrails, "call, context"),
+        ("output_guardrails", Tool.add_output_guardrails, "result, context"),
+        ("on_error_func", Tool.add_on_error_func, "error, context"),
+        ("around", Tool.around, "call, context, proceed"),
     ],
 )
 def test_what_is_added_later_is_checked_like_what_is_given_at_first(option, add, takes):

@@ -34,10 +34,13 @@ class Binder(Protocol):
         """
 
     def canonical(self, arguments: Arguments, values: Any) -> Any:
-        """Return the canonical form of arguments that `values` has validated."""
+        """Return the canonical form of arguments that `values` has validated.
+
+        A binder may use either: what was sent, or the `values` that it returned for it.
+        """
 
     def sent_form(self, arguments: Arguments, before: Arguments = "") -> Arguments:
-        """Rename canonical arguments to the names that a model sends, such as aliases.
+        """Return canonical arguments as a model would send them: under aliases.
 
         Defaults that `before`, what was sent for this call, does not hold are left out.
         """

@@ -4,9 +4,16 @@ The text of the arguments is validated in Rust, first in pydantic's strict mode.
 `true` for a number and `"NaN"` for a float. If it refuses the text, the text is decoded
 and validated again in lax mode, by a validator that takes no bool for a number.
 
-Strict mode accepts some arguments that must be refused: repeated names, deep nesting, numbers that
-overflow. They leave traces in the text that are cheap to find. Only if there is such a trace, the
-text is decoded and checked exactly.
+Strict mode accepts some arguments that must be refused or changed. They leave traces in the text
+that are cheap to find. Only if there is such a trace, the text is decoded and checked exactly.
+
+    What strict mode accepts                Its trace in the text               What checks it
+    a repeated name                         more colons than names              `decoded`
+    an unknown name, if no value            more colons than names              `_lax_values`
+        can hold an object
+    too many levels                         many brackets                       `refuse_depth`
+    a number that overflows                 a long exponent, or many digits     `refuse_infinite`
+    null where null means the default       `null`                              `drop_nulls`
 """
 
 from __future__ import annotations
@@ -100,7 +107,7 @@ class FunctionBinder:
         # colons finds unknown arguments faster than pydantic's "forbid".
         self._flat = not (parts.rest or has_definitions) and kinds.isdisjoint(("any", "object"))
         core = {**parts.core, "extra_behavior": "ignore"} if self._flat else parts.core
-        self._validate = compiled(core, brief=True, strict=True)
+        self._validate_strictly = compiled(core, brief=True, strict_only=True)
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name, without defaults."""
@@ -115,15 +122,15 @@ class FunctionBinder:
 
     def _validated(self, text: str) -> dict[str, Any]:
         try:
-            values: dict[str, Any] | None = self._validate(text, strict=True)
+            values: dict[str, Any] | None = self._validate_strictly(text, strict=True)
         except ValidationError:
-            values = None  # This error repeats values, so no ArgumentError may be raised here.
+            values = None  # Raised in here, an ArgumentError would have this error as its context.
         except Exception as error:
             raise validator_failed(error) from error
         if values is None:
-            values = self._check_again(text)
+            values = self._lax_values(text)
         elif not (self._flat and text.count(":") == len(values)):
-            values = self._look_closer(text, values)
+            values = self._checked_closely(text, values)
         if self._may_overflow and not_finite(text):
             refuse_infinite(decoded(text))
         if self._droppable and "null" in text:
@@ -168,8 +175,8 @@ class FunctionBinder:
         kept = {n: v for n, v in sent.items() if n not in known or not same_json(v, known[n])}
         return {wires.get(name, name): value for name, value in kept.items()}
 
-    def _check_again(self, text: str) -> dict[str, Any]:
-        """Validate arguments that strict mode refused in lax mode.
+    def _lax_values(self, text: str) -> dict[str, Any]:
+        """Validate in lax mode what strict mode has refused.
 
         Types that are strict themselves stay strict.
         """
@@ -186,11 +193,11 @@ class FunctionBinder:
             raise validator_failed(error) from error
         raise ArgumentError(problems)
 
-    def _look_closer(self, text: str, values: dict[str, Any]) -> dict[str, Any]:
-        """Check again what strict mode has accepted, if it may hold what must be refused."""
+    def _checked_closely(self, text: str, values: dict[str, Any]) -> dict[str, Any]:
+        """Return values that strict mode has accepted, if the call may contain what it ignores."""
         self._refuse_repeats(text)
         if self._flat and len(from_json(text)) != len(values):
-            return self._check_again(text)
+            return self._lax_values(text)
         if self._may_nest:
             refuse_depth(text)
         return values

@@ -9,7 +9,7 @@ from typing import Any
 from functool.approval import ApprovalRequest, Decision, asked, defaults_of, json_copy, same_json
 from functool.call import ToolCall, ToolResult, changed, to_json
 from functool.content import TextContent
-from functool.context import Approver, Context
+from functool.context import DECISION, EDITED, Approver, Context
 from functool.errors import ApprovalRequired, GuardrailError
 from functool.executors import inline
 from functool.guardrails.asking import InputGuardrail, callables
@@ -50,7 +50,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         if edited is None and not (await asks(call, context) or _is_decided(call, context)):
             return None
         request = _request(call, context)
-        if edited is not None and same_json(request.arguments, context.notes.get("edited", edited)):
+        if edited is not None and same_json(request.arguments, context.notes.get(EDITED, edited)):
             context.share_decision(request.digest, Decision(approved=True))
             return None
         decision, grant = await _decision(request, context)
@@ -59,7 +59,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
             raise GuardrailError("A person changed the arguments of this call twice. Call again.")
         # Another guardrail may have changed the edited arguments. Record those that will run.
         runs = edit if edited is None or not decision.approved else request.arguments
-        record = context.notes["decision"] = {
+        record = context.notes[DECISION] = {
             "request": request.to_dict() if edited is None else before["request"],
             "approved": decision.approved,
             "reason": decision.reason,

@@ -200,7 +200,7 @@ def _check_parameters(item: Any, option: str, takes: tuple[str, ...]) -> None:
     except ValueError:  # A callable without a readable signature.
         return
     except TypeError as error:
-        remedy = f"it has to take the {' and the '.join(takes)}"
+        remedy = f"it has to take {', '.join(takes)}"
         wrong = f"{option}: {name} cannot be used as it is ({error}); {remedy}"
         raise DefinitionError(wrong) from None
 

@@ -50,7 +50,7 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
         output: list[Content] = [part for part in shown if not isinstance(part, TextContent)]
         if text and left > 0 and (kept := _shortened(text, left, count)):
             output.insert(0, TextContent(text=kept))
-        return replace(result, output=output, error=error)
+        return changed(result, output=output, error=error)
 
     return truncate
 

@@ -1,4 +1,9 @@
-"""Get and compile pydantic's core schema of an annotation, which drives its validation."""
+"""Get and compile pydantic's core schema of an annotation, which drives its validation.
+
+A core schema is rewritten twice. `rewritten` changes what a type accepts, and the JSON Schema is
+made from that form. `compiled` adds what limits the work and what no JSON Schema expresses, for the
+validator only.
+"""
 
 from __future__ import annotations
 
@@ -67,12 +72,12 @@ def core_of(annotation: Any, name: str, known: Mapping[str, Any] = {}) -> Any:
         raise unreadable(annotation, name, error) from error
 
 
-def compiled(core: Any, *, brief: bool, strict: bool = False) -> Callable[..., Any]:
+def compiled(core: Any, *, brief: bool, strict_only: bool = False) -> Callable[..., Any]:
     """Compile a rewritten core schema to a function that validates JSON with limited work.
 
     Beside what limits the work, true and false are no numbers; see `without_bools`. With `brief`,
     lists and dicts stop at the first wrong item, and recursive unions do not describe members. With
-    `strict`, the function is for strict mode only. Then integers and floats refuse bools anyway.
+    `strict_only`, always call the function with `strict=True`: in lax mode it takes true for 1.
     """
     definitions = {part["ref"]: part for part in core.get("definitions", ())}
     limited: list[str] = []
@@ -89,7 +94,7 @@ def compiled(core: Any, *, brief: bool, strict: bool = False) -> Callable[..., A
         bounds = counted(part, counted_pattern(made), definitions, brief)
         if bounds is not made:
             limited.append(part["type"])
-        refuses_bools = strict and part["type"] in ("int", "float")
+        refuses_bools = strict_only and part["type"] in ("int", "float")
         return bounds if refuses_bools else without_bools(part, bounds)
 
     short = _compiled(changed(core))

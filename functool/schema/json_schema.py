@@ -118,20 +118,6 @@ class Names:
         """Return the schema with this name, or an empty schema if the name is unknown."""
         return self._targets.get(name, {})
 
-    @property
-    def edges(self) -> dict[str, set[str]]:
-        """The definitions that the schema uses: by the name of each, those that it refers to."""
-        edges: dict[str, set[str]] = {}
-        todo = ["#"]
-        while todo:
-            name = todo.pop()
-            if name not in edges:
-                own = {k: v for k, v in self.target(name).items() if k not in DEFINITIONS}
-                refs = (node["$ref"] for node in walk(own) if "$ref" in node)
-                edges[name] = {self.of(ref) for ref in refs if isinstance(ref, str)}
-                todo += edges[name]
-        return edges
-
     def _free_name(self, ref: str) -> str:
         last = unquote(ref.rpartition("/")[2]).replace("~1", "/").replace("~0", "~")
         stem = name = re.sub(r"[^A-Za-z0-9_.-]", "_", last) or "_"

@@ -22,7 +22,7 @@ from functool import (
     ToolSettings,
     WrapperTool,
 )
-from functool.guardrails import require_approval, trusted_only
+from functool.guardrails import redact, require_approval, trusted_only
 from functool.guardrails.labels import SHOWS_OTHERS
 from functool.guardrails.sources import wanted_results
 from tests.guardrails.tools import Person, edit
@@ -393,7 +393,7 @@ def test_bad_definitions_and_names():
             trusted_only(wrong)
     with pytest.raises(DefinitionError, match="^wrote takes callables, not str$"):
         trusted_only("to", wrote="text")
-    with pytest.raises(DefinitionError, match="^wrote: .* it has to take the context$"):
+    with pytest.raises(DefinitionError, match="^wrote: .* it has to take context$"):
         trusted_only("to", wrote=lambda: "text")
     tool, paid = pay_tool(trusted_only("too"))
 
@@ -802,3 +802,36 @@ def test_a_result_without_words_is_not_remembered():
     trusted_only(wrote=lambda context: "Pay bob.")
     assert call(FunctionTool(store), {"x": "Bob"}, Context()).text == ""
     assert read == ["Bob"]
+
+
+def test_what_an_output_guardrail_removed_is_not_remembered():
+    """A value of a trusted tool that `redact` has hidden from the model is not trusted later."""
+
+    @FunctionTool(output_guardrails=[redact(["ann-[0-9]+"])])
+    def find() -> list[str]:
+        return ["bob", "ann-7"]
+
+    pay, paid = pay_tool(trusted_only("to", wrote=lambda context: ""))
+    context = Context()
+    assert call(find, {}, context).value == ["bob", "[redacted]"]
+
+    assert run(pay, {"to": "bob", "amount": 1}, context).success
+    assert run(pay, {"to": "ann-7", "amount": 1}, context).is_error
+    assert paid == [("bob", 1)]
+
+
+def test_a_call_around_learns_each_label_once():
+    """The labels of an inner call with output guardrails stand once in the context around it."""
+
+    @FunctionTool(
+        settings=ToolSettings(untrusted=True), output_guardrails=[lambda result, context: None]
+    )
+    def web() -> str:
+        return "text"
+
+    @FunctionTool
+    async def outer(ctx: Context) -> list[str]:
+        await web(ToolCall(name="web", id="c2"), ctx)
+        return [*ctx.inner_sources]
+
+    assert call(outer, {}, Context()).value == ["web"]

@@ -726,3 +726,19 @@ def test_redact_keeps_no_text_alive():
         assert seen() is None
     finally:
         gc.enable()
+
+
+def test_a_result_class_of_the_author_is_shortened():
+    """`truncate` needs no `__init__` of the result: an author's class may take what it likes."""
+
+    class Answer(ToolResult):
+        def __init__(self, words):
+            super().__init__(output=[TextContent(text=words)], value=words)
+
+    @FunctionTool(output_guardrails=[truncate(5)])
+    async def tell() -> ToolResult:
+        return Answer("0123456789")
+
+    result = call(tell)
+
+    assert (type(result), len(result.text)) == (Answer, 5)

@@ -828,7 +828,7 @@ def test_a_context_is_made_by_an_async_function():
     ("context", "said"),
     [
         (Context(), "^context takes callables, not Context$"),
-        (lambda: Context(), "^context: .*; it has to take the request$"),
+        (lambda: Context(), "^context: .*; it has to take request$"),
     ],
 )
 def test_a_context_is_made_by_a_function(context, said):
