@@ -312,7 +312,7 @@ class Tool(ABC):
             trip.remember(result)
         try:
             return result
-        finally:  # As in `_road`: since Python 3.13 its frame refers to this one.
+        finally:  # Since Python 3.13 the frame of `_road` refers to this one. See its end.
             del result
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:

@@ -152,11 +152,14 @@ class Toolset(Mapping[str, Tool]):
         if gate is None and self.max_concurrency is not None:
             gate = asyncio.Semaphore(self.max_concurrency)
 
+        alone = [tool is not None and tool.settings.is_exclusive for tool in tools]
+
         async def answer(index: int) -> None:
             try:
                 if index in begun:
                     results[index] = await begun[index]
                     return
+                # Calls that begin together all run, whoever stops the run meanwhile.
                 has_to_wait = alone[index] or index >= (self.max_concurrency or len(calls))
                 async with gate or nullcontext():
                     stopped = ToolError(_STOPPED) if has_to_wait and stops else None
@@ -165,13 +168,12 @@ class Toolset(Mapping[str, Tool]):
             except Tripwire as tripwire:
                 stops[index] = tripwire
 
-        alone = [tool is not None and tool.settings.is_exclusive for tool in tools]
         await _run_all(answer(index) for index, waits in enumerate(alone) if not waits)
         for index in (i for i, waits in enumerate(alone) if waits):
             await _run_all([answer(index)])
         lost = ToolError("The call cancelled itself.")
         ended = [results[i] or _failed(calls[i], lost) for i in range(len(calls)) if i not in stops]
-        for first in stops.values():
+        if first := next(iter(stops.values()), None):
             first.results = ended
             raise first
         return ended

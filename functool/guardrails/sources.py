@@ -30,7 +30,10 @@ _MOST = 10_000  # Texts that are remembered in one context.
 _NAMED = 50  # Places in one argument that a refusal or a request names.
 
 wanted_results: set[str] = set()
-"""Not empty once a guardrail needs the results of trusted tools. Then the road calls `remember`."""
+"""Not empty once a guardrail needs the results of trusted tools. Then the road calls `remember`.
+
+It is a set, because a file that imports a bool gets a copy that never changes.
+"""
 
 
 def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None) -> InputGuardrail:
