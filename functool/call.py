@@ -260,7 +260,7 @@ def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
     return new
 
 
-def success(value: Any, call_id: str) -> ToolResult:
+def success_of(value: Any, call_id: str) -> ToolResult:
     """Return `ToolResult.of(value)` with a call's id, but faster.
 
     For a small call, `__init__` with keyword arguments would cost more than everything else.

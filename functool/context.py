@@ -41,7 +41,7 @@ class ToolEvent:
     at: float = field(default_factory=time.time)
 
 
-class _Answer(NamedTuple):
+class _Stored(NamedTuple):
     """A decision, or a grant that a call has used.
 
     `until` says how long it may be used, by `time.monotonic`; 0.0 is for one call only. `request`
@@ -53,7 +53,7 @@ class _Answer(NamedTuple):
     request: Any = None
 
 
-class _Expiring(dict[str, _Answer]):
+class _Expiring(dict[str, _Stored]):
     """Decisions by digest. A pickle holds the time that they have left, for another clock."""
 
     def __reduce__(self) -> Any:
@@ -69,7 +69,7 @@ def _expiring_again(left: Mapping[str, tuple[Any, ...]]) -> _Expiring:
     """
     now, today = time.monotonic(), time.time()
     ends = {key: now + min(most, until - today) for key, (most, until, *_) in left.items()}
-    return _Expiring({key: _Answer(ends[key], *made) for key, (_, _, *made) in left.items()})
+    return _Expiring({key: _Stored(ends[key], *made) for key, (_, _, *made) in left.items()})
 
 
 @dataclass(slots=True)
@@ -109,9 +109,9 @@ class Context(Generic[Deps]):
     inner_sources: list[str] | None = None  # Untrusted tools that the body of this call has called.
     _mailbox: _Mailbox | None = None
     # By digest, or by the id of a grant: what this call has used. Replaced, never modified.
-    _decided: Mapping[str, _Answer] = {}
+    _used: Mapping[str, _Stored] = {}
     # The decisions that a wrapper's call hands to the call of its inner tool, which takes them out.
-    _handed: list[Mapping[str, _Answer]] | None = None
+    _handed: list[Mapping[str, _Stored]] | None = None
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class Context(Generic[Deps]):
         self.notes: dict[str, Any] = {}
         # All views of a context share these objects.
         self._listeners: list[tuple[Listener, bool]] = []
-        self._answers: dict[str, _Answer] = _Expiring()
+        self._stored: dict[str, _Stored] = _Expiring()
         self._grants: dict[str, Grant] = {}
 
     @staticmethod
@@ -173,8 +173,8 @@ class Context(Generic[Deps]):
         approver that remembers answers needs this method.
         """
         again = getattr(self.approver, "fresh", lambda: self.approver)
-        own: dict[str, Any] = {"_answers": _Expiring(), "_grants": {}, "_handed": None}
-        own |= {"approver": again(), "state": {}, "_mailbox": None, "_decided": {}}
+        own: dict[str, Any] = {"_stored": _Expiring(), "_grants": {}, "_handed": None}
+        own |= {"approver": again(), "state": {}, "_mailbox": None, "_used": {}}
         return self.view(call=None, schema=None, **own)
 
     def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
@@ -191,7 +191,7 @@ class Context(Generic[Deps]):
         own = view.__dict__ = self.__dict__.copy()
         own["call"], own["schema"] = call, schema
         own["_mailbox"], own["notes"], own["inner_sources"] = mailbox, {}, []
-        own["_decided"] = self._handed.pop() if self._handed else {}
+        own["_used"] = self._handed.pop() if self._handed else {}
         own["_handed"] = None
         return view
 
@@ -201,8 +201,8 @@ class Context(Generic[Deps]):
         `at_once` means that the wrapper has done nothing before that call. Then its approval is
         kept if the call has to wait for a person.
         """
-        once = {key: answer._replace(until=0.0) for key, answer in self._decided.items()}
-        return self.view(_handed=[self._decided if at_once else once]) if once else self
+        once = {key: answer._replace(until=0.0) for key, answer in self._used.items()}
+        return self.view(_handed=[self._used if at_once else once]) if once else self
 
     @property
     def decision(self) -> Mapping[str, Any] | None:
@@ -304,7 +304,7 @@ class Context(Generic[Deps]):
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
         edited = None if arguments is None else json_copy(arguments)
         decision = Decision(approved=True, arguments=edited)
-        self._answer(request, time.monotonic() + expires_in, decision)
+        self._store(request, time.monotonic() + expires_in, decision)
 
     def deny(self, request: ApprovalRequest, reason: str = "") -> None:
         """Refuse the call of `request` once; the model reads `reason`.
@@ -313,7 +313,7 @@ class Context(Generic[Deps]):
             TypeError: `request` is no `ApprovalRequest`.
             ValueError: The request does not match its digest because it was changed.
         """
-        self._answer(request, math.inf, Decision(approved=False, reason=reason))
+        self._store(request, math.inf, Decision(approved=False, reason=reason))
 
     def use_decision(self, digest: str) -> Decision | None:
         """Return the decision on the request with this digest, and remove it.
@@ -322,17 +322,17 @@ class Context(Generic[Deps]):
         """
         if self.call is None:
             return None
-        found = self._answers.pop(digest, None)
+        found = self._stored.pop(digest, None)
         if found is not None and found.until > time.monotonic():
-            self._decided = {**self._decided, digest: found}
-        known = self._decided.get(digest)
+            self._used = {**self._used, digest: found}
+        known = self._used.get(digest)
         return None if known is None else known.made
 
     def has_decision(self, request: ApprovalRequest | None = None) -> bool:
         """Whether there is a decision about a request, or about any, that no call has used yet."""
         if request is None:
-            return bool(self._answers)
-        found = self._answers.get(request.digest)
+            return bool(self._stored)
+        found = self._stored.get(request.digest)
         return found is not None and found.until > time.monotonic()
 
     def decided_labels(self, request: ApprovalRequest) -> dict[str, list[str]]:
@@ -341,7 +341,7 @@ class Context(Generic[Deps]):
         The call may have fewer labels by now, but none that the person has not seen. A refusal
         counts before an approval.
         """
-        answers = [each for each in [*self._answers.values()] if self.has_decision(each.request)]
+        answers = [each for each in [*self._stored.values()] if self.has_decision(each.request)]
         seen = [each for each in answers if each.request.shows(request)]
         first = min(seen, key=lambda each: each.made.approved, default=None)
         return {} if first is None else first.request.sources
@@ -351,11 +351,11 @@ class Context(Generic[Deps]):
 
         The call waits, and its body has not run.
         """
-        kept = {key: answer for key, answer in self._decided.items() if answer.until}
+        kept = {key: answer for key, answer in self._used.items() if answer.until}
         with _counting:
             for key, answer in kept.items():
                 if not isinstance(answer.made, Grant):
-                    self._answers[key] = answer
+                    self._stored[key] = answer
                 elif self._grants.get(key) is answer.made:  # It was not revoked in the meantime.
                     answer.made.uses += 1
 
@@ -364,7 +364,7 @@ class Context(Generic[Deps]):
 
         It is not kept for another attempt.
         """
-        self._decided = {digest: _Answer(0.0, decision), **self._decided}
+        self._used = {digest: _Stored(0.0, decision), **self._used}
 
     def grant(self, grant: Grant) -> None:
         """Let the calls that `grant` covers run without asking a person.
@@ -400,11 +400,11 @@ class Context(Generic[Deps]):
             for grant in self._grants.values():
                 if grant.covers(request, defaults):
                     grant.uses -= 1
-                    self._decided = {**self._decided, grant.id: _Answer(math.inf, grant)}
+                    self._used = {**self._used, grant.id: _Stored(math.inf, grant)}
                     return deepcopy(grant)
         return None
 
-    def _answer(self, request: ApprovalRequest, expires: float, decision: Decision) -> None:
+    def _store(self, request: ApprovalRequest, expires: float, decision: Decision) -> None:
         if not isinstance(request, ApprovalRequest):
             given, where = type(request).__name__, 'result.metadata["approval"]'
             raise TypeError(f"expected an ApprovalRequest, as in {where}, not {given}")
@@ -412,9 +412,9 @@ class Context(Generic[Deps]):
             wrong = "it was changed after it was made"
             raise ValueError(f"the request does not match its own digest: {wrong}")
         now = time.monotonic()
-        for digest in [key for key, made in [*self._answers.items()] if made.until <= now]:
-            self._answers.pop(digest, None)  # Nobody made that call in time.
-        self._answers[request.digest] = _Answer(expires, decision, request)
+        for digest in [key for key, made in [*self._stored.items()] if made.until <= now]:
+            self._stored.pop(digest, None)  # Nobody made that call in time.
+        self._stored[request.digest] = _Stored(expires, decision, request)
 
     def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
         name = self.schema.name if self.schema else self.call.name if self.call else ""

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar, Unpack
 
 from functool.binding.door import Binder, LateBinder
 from functool.binding.functions import FunctionBinder
-from functool.call import ToolCall, ToolResult, ToolSchema, success, with_arguments
+from functool.call import ToolCall, ToolResult, ToolSchema, success_of, with_arguments
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.executors import Executor, checked_executor, deliver_last, in_thread, inline
@@ -285,7 +285,7 @@ class FunctionTool(Tool, Generic[P, R]):
             value = await exhaust_async(value, trip.view)
         elif isinstance(value, GeneratorType):
             value = await (self._executor or in_thread)(exhaust, value, trip.view)
-        return value if isinstance(value, ToolResult) else success(value, trip.id)
+        return value if isinstance(value, ToolResult) else success_of(value, trip.id)
 
     async def _call_function(self, trip: Trip) -> Any:
         """Call the function with defaults, injected values and an executor."""

@@ -35,7 +35,7 @@ from functool.call import (
     changed,
     failure_of,
     metadata_of,
-    success,
+    success_of,
     wrong_call,
 )
 from functool.context import Context, wrong_context
@@ -333,14 +333,14 @@ class Tool(ABC):
                 await trip.ask_input(self.input_guardrails)
             value = await (self._run_around(trip) if self._arounds else self._start_body(trip))
             if type(value) in DATA:
-                result = success(value, trip.id)
+                result = success_of(value, trip.id)
             else:
                 result = await self._result_of(value, trip)
                 trip.note(result)
             if self._has_hooks and (new := await self.on_output(result, trip.view)) is not None:
-                result = self._checked(new, "on_output")
+                result = self._checked_result(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:
-            result = await self._answer(failure_or_raise(error), trip)
+            result = await self._answer_error(failure_or_raise(error), trip)
         if trip.made_view is not None and trip.made_view.notes:
             result = with_edit_note(result, trip.made_view)
         # Output guardrails see the labels, because one may store the text with its labels.
@@ -350,7 +350,7 @@ class Tool(ABC):
                 result = await trip.ask_output(self.output_guardrails, result)
             except (Exception, asyncio.CancelledError) as error:
                 # The answer to a refusal does not pass the output guardrails again.
-                result = await self._answer(failure_or_raise(error), trip)
+                result = await self._answer_error(failure_or_raise(error), trip)
             result = trip.with_metadata(result)
         if debugging:
             logger.debug("call %r of %s: %s", trip.id, self._name, outcome_of(result))
@@ -361,11 +361,11 @@ class Tool(ABC):
 
     async def _start_body(self, trip: Trip) -> Any:
         """Run the body. A subclass whose body takes Python values overrides this besides `run`."""
-        return self._checked(await self.run(trip.call, trip.view), "run")
+        return self._checked_result(await self.run(trip.call, trip.view), "run")
 
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
         """Turn the body's return value into a result. The caller handles plain data itself."""
-        return value if isinstance(value, ToolResult) else success(value, trip.id)
+        return value if isinstance(value, ToolResult) else success_of(value, trip.id)
 
     async def _run_around(self, trip: Trip) -> ToolResult:
         """Run the body inside the functions that `around` added."""
@@ -374,7 +374,7 @@ class Tool(ABC):
             return await self._result_of(await self._start_body(trip), trip)
 
         async def labelled(work: Proceed) -> ToolResult:
-            return trip.labelled(self._checked(await work(), "the function around the body"))
+            return trip.labelled(self._checked_result(await work(), "the function around the body"))
 
         if self.settings.untrusted:  # A layer may store what the body raises, with its labels.
             trip.view.add_sources([self._name])
@@ -383,18 +383,18 @@ class Tool(ABC):
             proceed = partial(labelled, partial(inline, func, trip.call, trip.view, proceed))
         return await proceed()
 
-    def _checked(self, result: Any, hook: str) -> ToolResult:
+    def _checked_result(self, result: Any, hook: str) -> ToolResult:
         if not isinstance(result, ToolResult):
             given = type(result).__name__
             raise TypeError(f"{hook} of {self._name} must return a ToolResult, not {given}")
         return result
 
-    async def _answer(self, error: Exception, trip: Trip) -> ToolResult:
+    async def _answer_error(self, error: Exception, trip: Trip) -> ToolResult:
         """Ask the error functions, then `on_error`. If one raises, use the default answer."""
         try:
             result = await self._ask_error_funcs(error, trip.view)
             if result is None:
-                result = self._checked(await self.on_error(error, trip.view), "on_error")
+                result = self._checked_result(await self.on_error(error, trip.view), "on_error")
         except (Exception, asyncio.CancelledError) as crash:
             failure_or_raise(crash)
             logger.error("an error function of %s failed", self._name, exc_info=True)

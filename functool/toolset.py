@@ -114,7 +114,7 @@ class Toolset(Mapping[str, Tool]):
         Raises:
             Tripwire: A guardrail stopped the run.
         """
-        return await self._answer(call, self._find(call), Context.of(context), None)
+        return await self._run_call(call, self._find(call), Context.of(context), None)
 
     async def call_all(
         self,
@@ -163,7 +163,7 @@ class Toolset(Mapping[str, Tool]):
                 has_to_wait = alone[index] or index >= (self.max_concurrency or len(calls))
                 async with gate or nullcontext():
                     stopped = ToolError(_STOPPED) if has_to_wait and stops else None
-                    work = self._answer(calls[index], tools[index], context, stopped or conflict)
+                    work = self._run_call(calls[index], tools[index], context, stopped or conflict)
                     results[index] = await work
             except Tripwire as tripwire:
                 stops[index] = tripwire
@@ -182,7 +182,7 @@ class Toolset(Mapping[str, Tool]):
         self, call: ToolCall, error: ToolError, context: Context[Any] | None = None
     ) -> ToolResult:
         """Answer a call with this error instead of running it. The usual events are emitted."""
-        return await self._answer(call, self._find(call), Context.of(context), error)
+        return await self._run_call(call, self._find(call), Context.of(context), error)
 
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Answer one call from sync code, even if an event loop is already running."""
@@ -194,7 +194,7 @@ class Toolset(Mapping[str, Tool]):
         """Answer all calls of a turn from sync code, even if an event loop is already running."""
         return _run(self.call_all(calls, context))
 
-    def _answer(
+    def _run_call(
         self, call: ToolCall, tool: Tool | None, context: Context[Any], refusal: ToolError | None
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run one call, and emit its events if the context has listeners."""

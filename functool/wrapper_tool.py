@@ -109,7 +109,7 @@ class WrapperTool(Tool):
         overridden = type(self).run is not WrapperTool.run
         context = trip.view if overridden or wanted_results else trip.context
         handed = context.handing_over(at_once=not overridden)
-        return self._checked(await self.run(trip.sent, handed), "run")
+        return self._checked_result(await self.run(trip.sent, handed), "run")
 
     @property
     def binding(self) -> Binder:  # type: ignore[override]

@@ -79,7 +79,7 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         labels = by_place(call) | suspect
         # Somebody may have decided about this call when more of it was suspect.
         decided = _decided(call, context, labels) if ask else {}
-        if not (suspect or decided) or (ask and _is_decided(context.decision or {}, call)):
+        if not (suspect or decided) or (ask and _approved_exactly(context.decision or {}, call)):
             return None
         if ask:
             marked = replace(call, metadata={**call.metadata, "sources": decided or labels})
@@ -166,7 +166,7 @@ def _decided(call: ToolCall, context: Context[Any], labels: Any) -> dict[str, li
     return context.decided_labels(asked(context.schema, cast(Any, call.arguments), call.id, labels))
 
 
-def _is_decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
+def _approved_exactly(decision: Mapping[str, Any], call: ToolCall) -> bool:
     """Whether a person wrote exactly these arguments, or has just approved them."""
     wanted = decision.get("arguments") if decision.get("approved") else None
     return wanted is not None and same_json(wanted, call.arguments)
