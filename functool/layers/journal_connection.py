@@ -53,14 +53,17 @@ class Connection:
             self.let_go()
 
     def refuse_removed(self) -> None:
-        """Raise if another file, or none, is now at the path: other processes would use that."""
+        """Raise if the file was removed or replaced: other processes would see no new record."""
         try:
             same = Path(self.path).stat().st_ino == self.inode
+            # The newest records are there, as long as a connection is open.
+            same = same and (self._found is None or Path(f"{self.path}-wal").exists())
         except OSError:
             same = False
         if not same:
             raise JournalError(
-                f"the journal {self.path} was removed or replaced while it was in use"
+                f"the journal {self.path}, or its file -wal, was removed or replaced while it was"
+                " in use"
             )
 
     def let_go(self) -> None:

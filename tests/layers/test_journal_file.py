@@ -340,6 +340,18 @@ def test_a_file_that_was_removed_is_an_error_before_the_body(tmp_path, pay):
     assert pay.effects == [""]
 
 
+def test_a_log_that_was_removed_is_an_error_before_the_body(tmp_path, pay):
+    """SQLite's log holds the newest records. Nobody would see what is written after it is gone."""
+    path = tmp_path / "j"
+    tool = Journal(path).once(pay, run="r")
+    call(tool)
+    path.with_name("j-wal").unlink()
+
+    refused(tool, id="2")
+
+    assert pay.effects == [""]
+
+
 def test_a_closed_journal_runs_nothing(tmp_path, pay):
     """Calls through a journal that was closed are refused."""
     journal = Journal(tmp_path / "j")
