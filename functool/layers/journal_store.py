@@ -23,7 +23,7 @@ from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from functool.layers.journal_connection import Connection
-from functool.layers.journal_file import OPEN_SECONDS, Busy, refuse_network
+from functool.layers.journal_file import OPEN_SECONDS, Busy, refuse_mount
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: str = os.path.realpath(os.fspath(path))
-        refuse_network(self.path)
+        refuse_mount(self.path)
         self._known: set[str] = set()
         self.calls: Connection = Connection(self.path)
         with self.calls.use() as self._connection:
