@@ -162,13 +162,13 @@ class _Starter:
         worker = str(found) if found.exists() else shutil.which("monty")
         if sys.platform != "linux" or worker is None or "'" in f"{sys.executable}{worker}":
             return None
-        if not Path("/proc/self/fd").exists():
-            return None
         script = Path(__file__).with_name("code_launch.py")
         command = f"exec '{sys.executable}' -IS '{script}' {self.pid} '{worker}' \"$@\""
         # A file in memory, because many systems run nothing in directories for temporary files.
         written = os.memfd_create("monty")
         os.write(written, f"#!/bin/sh\n{command}\n".encode())
+        if not os.access(f"/proc/self/fd/{written}", os.X_OK):
+            return None
         # The system runs no file that is open for writing.
         self._script = os.open(f"/proc/self/fd/{written}", os.O_RDONLY)
         os.close(written)

@@ -61,7 +61,7 @@ def no_fork() -> Iterator[None]:
     """Let a fork wait until this block has ended. A block that comes later waits for the fork."""
     gate = _gate
     with gate.changed:
-        gate.changed.wait_for(lambda: not gate.forks, WAIT_SECONDS)
+        gate.changed.wait_for(lambda: gate.forks < 1, WAIT_SECONDS)
         gate.inside += 1
     try:
         yield
