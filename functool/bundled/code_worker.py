@@ -118,7 +118,6 @@ class _Starter:
         # `SimpleQueue.put` may be called by a finalizer, even in the middle of another `put`.
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
         self._jobs = SimpleQueue()
-        self._script: int | None = None
         self._pool: Any = None
         self.used: bool = False
         self._thread = threading.Thread(target=self._work, name="functool-code", daemon=True)
@@ -170,10 +169,10 @@ class _Starter:
         if not os.access(f"/proc/self/fd/{written}", os.X_OK):
             return None
         # The system runs no file that is open for writing.
-        self._script = os.open(f"/proc/self/fd/{written}", os.O_RDONLY)
+        kept = os.open(f"/proc/self/fd/{written}", os.O_RDONLY)
         os.close(written)
-        os.set_inheritable(self._script, True)  # The path below is one of the worker's own files.
-        return f"/proc/self/fd/{self._script}"
+        os.set_inheritable(kept, True)  # The path below is one of the worker's own open files.
+        return f"/proc/self/fd/{kept}"
 
     def close(self) -> None:
         """End all workers."""
@@ -182,9 +181,6 @@ class _Starter:
                 self.submit(self._pool.__exit__, None, None, None)
             self._jobs.put(None)
             self._thread.join(5)
-            if self._script is not None:
-                os.close(self._script)
-                self._script = None
 
 
 _starters: list[_Starter] = []
