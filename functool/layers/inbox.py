@@ -329,8 +329,14 @@ class Inbox:
         Raises:
             InboxError: The file cannot be used.
         """
+        # If the file was removed, SQLite must not make one that others can read.
+        there = f"{self._path.as_uri()}?mode=rw"
         try:
-            with no_fork(), closing(sqlite3.connect(self._path, timeout=5.0)) as database, database:
+            with (
+                no_fork(),
+                closing(sqlite3.connect(there, timeout=5.0, uri=True)) as database,
+                database,
+            ):
                 yield database
         except sqlite3.Error as error:
             raise InboxError(f"the inbox {self._path} cannot be used: {error}") from error
