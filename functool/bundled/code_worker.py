@@ -19,7 +19,6 @@ from time import monotonic
 from typing import Any
 
 from functool import DefinitionError, ToolError
-from functool.layers.own_directory import own_directory
 
 try:
     import pydantic_monty as monty
@@ -119,7 +118,6 @@ class _Starter:
         # `SimpleQueue.put` may be called by a finalizer, even in the middle of another `put`.
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
         self._jobs = SimpleQueue()
-        self._directory = own_directory("code-")
         self._pool: Any = None
         self.used: bool = False
         self._thread = threading.Thread(target=self._work, name="functool-code", daemon=True)
@@ -164,11 +162,17 @@ class _Starter:
         if sys.platform != "linux" or worker is None or "'" in f"{sys.executable}{worker}":
             return None
         script = Path(__file__).with_name("code_launch.py")
-        path = Path(self._directory, "monty")
         command = f"exec '{sys.executable}' -IS '{script}' {self.pid} '{worker}' \"$@\""
-        path.write_text(f"#!/bin/sh\n{command}\n", "utf-8")
-        path.chmod(0o700)
-        return str(path)
+        # A file in memory, because many systems run nothing in directories for temporary files.
+        written = os.memfd_create("monty")
+        os.write(written, f"#!/bin/sh\n{command}\n".encode())
+        if not os.access(f"/proc/self/fd/{written}", os.X_OK):
+            return None
+        # The system runs no file that is open for writing.
+        kept = os.open(f"/proc/self/fd/{written}", os.O_RDONLY)
+        os.close(written)
+        os.set_inheritable(kept, True)  # The path below is one of the worker's own open files.
+        return f"/proc/self/fd/{kept}"
 
     def close(self) -> None:
         """End all workers."""
@@ -177,7 +181,6 @@ class _Starter:
                 self.submit(self._pool.__exit__, None, None, None)
             self._jobs.put(None)
             self._thread.join(5)
-            shutil.rmtree(self._directory, ignore_errors=True)
 
 
 _starters: list[_Starter] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import re
 import zlib
@@ -69,6 +70,7 @@ async def read_body(response: Any, limit: int) -> bytes:
         return bytes(body)
     body, inflate = bytearray(), None if encoding in ("", "identity") else _Inflate()
     async for raw in response.aiter_raw():
+        await asyncio.sleep(0)  # Ten thousand chunks of one byte may arrive at once.
         for piece in (raw,) if inflate is None else inflate.pieces(raw):
             body += piece
             _check(body, limit)

@@ -28,6 +28,7 @@ from typing_extensions import TypedDict
 
 from functool import DefinitionError, FunctionTool, Tool, ToolError, ToolSettings
 from functool.executors import in_thread
+from functool.layers.forking import no_fork
 from functool.layers.words import UNSPACED, pairs
 
 __all__ = ["Document", "Filters", "Index", "SearchHit", "SearchIndex", "SearchPage", "search_tool"]
@@ -125,12 +126,12 @@ class SearchIndex:
         self._lock = threading.Lock()
         self._db = sqlite3.connect(path, check_same_thread=False)
         self._close = weakref.finalize(self, self._db.close)
-        with self._lock, self._db:
+        with no_fork(), self._lock, self._db:
             for table in TABLES:
                 self._db.execute(table)
 
     def __len__(self) -> int:
-        with self._lock:
+        with no_fork(), self._lock:
             return int(self._db.execute("SELECT count(*) FROM documents").fetchone()[0])
 
     def add(
@@ -149,7 +150,7 @@ class SearchIndex:
         Raises:
             ValueError: An id is in use already, or occurs twice.
         """
-        with self._lock, self._db:
+        with no_fork(), self._lock, self._db:
             for document in documents:
                 try:
                     row = self._db.execute(
@@ -168,7 +169,7 @@ class SearchIndex:
         Raises:
             KeyError: There is no document with this id.
         """
-        with self._lock, self._db:
+        with no_fork(), self._lock, self._db:
             key = self._key(id)
             self._db.execute(
                 "UPDATE documents SET metadata = ? WHERE key = ?", (_json(metadata), key)
@@ -182,7 +183,7 @@ class SearchIndex:
         Raises:
             KeyError: There is no document with this id.
         """
-        with self._lock, self._db:
+        with no_fork(), self._lock, self._db:
             key = self._key(id)
             self._db.execute("DELETE FROM documents WHERE key = ?", (key,))
             self._db.execute("DELETE FROM words WHERE rowid = ?", (key,))
@@ -207,7 +208,7 @@ class SearchIndex:
             where += _FILTER.format(_types(value))
             values += [name, _bounded(value)]
         source = f"FROM words JOIN documents ON words.rowid = documents.key WHERE {where}"
-        with self._lock, closing(self._db.cursor()) as cursor:
+        with no_fork(), self._lock, closing(self._db.cursor()) as cursor:
             total = int(cursor.execute(f"SELECT count(*) {source}", values).fetchone()[0])
             rows = cursor.execute(
                 f"SELECT {_SHOWN} {source} ORDER BY {_RANK}, documents.key LIMIT ? OFFSET ?",
@@ -228,7 +229,7 @@ class SearchIndex:
 
     def close(self) -> None:
         """Close the database. This also happens when the index is garbage-collected."""
-        with self._lock:
+        with no_fork(), self._lock:
             self._close()
 
     def _key(self, id: str) -> int:

@@ -13,6 +13,7 @@ sandbox is bubblewrap 0.10, or an older one with the fix of CVE-2024-42472, as d
 import errno
 import os
 import shutil
+import signal
 import sys
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -148,6 +149,11 @@ class _Shell:
     def _start(self, command: str, output: BothEnds, holder: Holder | None) -> Processes:
         if "\0" in command:
             raise ToolError("A command cannot hold a NUL character.")
+        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+            raise ToolError(
+                "The command did not run: the host ignores SIGCHLD, so it would not see the end of"
+                " a command. It has to call signal.signal(signal.SIGCHLD, signal.SIG_DFL)."
+            )
         argv = [SHELL, "-c", WRAPPER, "sh", str(self.max_file_size // BLOCK), SHELL, command]
         try:
             if self.sandbox is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -96,11 +97,13 @@ class Standalone:
 
     async def cancel(self, activity: str) -> None:
         """Ask Temporal to cancel an activity, if it exists."""
-        try:
-            handle: Any = self._client.get_activity_handle(activity)
+        # A task of its own, because anyio cancels again and again, which would end the request.
+        await asyncio.shield(asyncio.create_task(self._request_cancel(activity)))
+
+    async def _request_cancel(self, activity: str) -> None:
+        handle: Any = self._client.get_activity_handle(activity)
+        with suppress(RPCError):  # The activity has ended, or never began.
             await handle.cancel(rpc_timeout=timedelta(seconds=0.8))
-        except RPCError:  # The activity has ended, or never began.
-            return
 
     async def _failed(self, handle: Any, cause: BaseException, known: bool) -> Failed:
         try:

@@ -21,7 +21,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -30,6 +30,7 @@ from weakref import WeakKeyDictionary
 from functool import ApprovalRequest, Decision, FunctoolError
 from functool.approval import Grant, json_copy
 from functool.executors import in_thread
+from functool.layers.forking import no_fork
 
 POLL = 0.1
 """Seconds between two checks for an answer."""
@@ -328,16 +329,17 @@ class Inbox:
         Raises:
             InboxError: The file cannot be used.
         """
-        database = None
+        # If the file was removed, SQLite must not make one that others can read.
+        there = f"{self._path.as_uri()}?mode=rw"
         try:
-            database = sqlite3.connect(self._path, timeout=5.0)
-            with database:
+            with (
+                no_fork(),
+                closing(sqlite3.connect(there, timeout=5.0, uri=True)) as database,
+                database,
+            ):
                 yield database
         except sqlite3.Error as error:
             raise InboxError(f"the inbox {self._path} cannot be used: {error}") from error
-        finally:
-            if database is not None:
-                database.close()
 
 
 class InboxApprover:

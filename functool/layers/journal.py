@@ -83,7 +83,7 @@ class Journal:
 
     Raises:
         JournalError: The file is corrupt, cannot be written, is not a journal, has a newer format,
-            or is on a network file system.
+            is on a network file system, or is mounted without its directory.
         DefinitionError: `keep` cannot be called.
     """
 

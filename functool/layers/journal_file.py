@@ -71,11 +71,14 @@ def journal_error(error: Exception, path: str) -> JournalError:
     return kind(f"the journal {path} cannot be used: {error}")
 
 
-def refuse_network(path: str) -> None:
-    """Raise if a path is on a network file system, where SQLite cannot rely on locks.
+def refuse_mount(path: str) -> None:
+    """Raise if a path is on a network file system, or is mounted without its directory.
+
+    SQLite cannot rely on the locks of the first. In the second case the log beside the file, with
+    the newest records, is not the one that other processes use.
 
     Raises:
-        JournalError: The path is on one.
+        JournalError: The path is one of these.
     """
     kind, longest = "", -1
     with suppress(OSError):
@@ -89,6 +92,12 @@ def refuse_network(path: str) -> None:
         raise JournalError(
             f"the journal {path} is on a network file system ({kind}), where SQLite's locks do not"
             " hold: two processes could run one call. Put it on a local disk."
+        )
+    if longest == len(path):
+        raise JournalError(
+            f"the journal {path} is mounted without its directory, so its newest records, in the"
+            " file -wal beside it, are not shared: two processes could run one call. Mount the"
+            " directory."
         )
 
 

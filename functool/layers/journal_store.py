@@ -16,24 +16,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import wraps
-from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from functool.layers.forking import begins_anew
-from functool.layers.journal_errors import JournalError
-from functool.layers.journal_file import (
-    OPEN_SECONDS,
-    Busy,
-    journal_error,
-    open_database,
-    refuse_network,
-)
+from functool.layers.journal_connection import Connection
+from functool.layers.journal_file import OPEN_SECONDS, Busy, refuse_mount
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,30 +54,28 @@ _INSERT = f"INSERT INTO calls ({_COLUMNS}) VALUES ({_HOLES}) ON CONFLICT DO NOTH
 
 
 def _locked(method: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate[Store, P], T]:
-    """Run a method with the store's lock, and turn errors of SQLite into `JournalError`."""
+    """Run a method with the connection of the calls. It is another one after a fork."""
 
     @wraps(method)
     def locked(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            with self.lock():
-                return method(self, *args, **kwargs)
-        except sqlite3.Error as error:
-            raise journal_error(error, self.path) from error
+        with self.calls.use() as self._connection:
+            return method(self, *args, **kwargs)
 
     return locked
 
 
-def _on_own_connection(
+def _reading(
     method: Callable[Concatenate[Store, sqlite3.Connection, P], T],
 ) -> Callable[Concatenate[Store, P], T]:
-    """Give a method that may take long a new connection, so that no call waits for the method."""
+    """Give a method that may take long another connection, so that no call waits for the method."""
 
     @wraps(method)
-    def on_own_connection(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with self.own_connection() as connection:
+    def reading(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        self.calls.refuse_removed()
+        with self._reader.use() as connection:
             return method(self, connection, *args, **kwargs)
 
-    return on_own_connection
+    return reading
 
 
 class Store:
@@ -105,44 +93,16 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: str = os.path.realpath(os.fspath(path))
-        refuse_network(self.path)
-        self.begin_anew()
-        self._open()
-        begins_anew(self)
-
-    def begin_anew(self) -> None:
-        """Use no connection of the parent, because a connection belongs to its process."""
-        self._lock = threading.Lock()
-        self._is_open = False
-
-    def _open(self) -> None:
+        refuse_mount(self.path)
         self._known: set[str] = set()
-        self._connection = open_database(self.path)
-        self._inode = Path(self.path).stat().st_ino
-        self._close = weakref.finalize(self, _close, self._connection, os.getpid())
-        self._is_open = True
+        self.calls: Connection = Connection(self.path)
+        with self.calls.use() as self._connection:
+            self._reader = Connection(self.path, self.calls.inode)
 
     def close(self) -> None:
         """Close the file."""
-        self._close()
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other threads out. After a fork, open the file again."""
-        with self._lock:
-            if not self._is_open:
-                self._open()
-            yield
-
-    @contextmanager
-    def own_connection(self) -> Iterator[sqlite3.Connection]:
-        """Open the file once more, and close it at the end."""
-        try:
-            self.refuse_removed()
-            with closing(open_database(self.path)) as connection:
-                yield connection
-        except sqlite3.Error as error:
-            raise journal_error(error, self.path) from error
+        self.calls.close()
+        self._reader.close()
 
     @_locked
     def fetch(self, key: str) -> Row | None:
@@ -152,7 +112,7 @@ class Store:
     @_locked
     def start(self, row: Row) -> bool:
         """Insert a call that begins. Return False if its key is already there."""
-        self.refuse_removed()
+        self.calls.refuse_removed()
         return self._changed(_INSERT, row)
 
     @_locked
@@ -161,7 +121,7 @@ class Store:
 
         This does not wait for the disk. The next call that begins waits for this row as well.
         """
-        self.refuse_removed()
+        self.calls.refuse_removed()
         with self._undurable():
             self._connection.execute(_INSERT, row)
         found = self._connection.execute("SELECT arguments FROM calls WHERE key = ?", (row.key,))
@@ -173,7 +133,7 @@ class Store:
 
         Return False if `attempt` was not its last attempt.
         """
-        self.refuse_removed()
+        self.calls.refuse_removed()
         return self._changed(
             "UPDATE calls SET state = 'started', attempt = ?, owner = ?, lease = ?, started = ?,"
             " definition = ?, repeatable = 1 WHERE key = ? AND attempt = ? AND state != 'done'",
@@ -235,7 +195,7 @@ class Store:
             )
             self._known.add(digest)
 
-    @_on_own_connection
+    @_reading
     def definitions(self, connection: sqlite3.Connection, run: str) -> dict[str, str]:
         """Return the last definition of each tool that a run called."""
         found = connection.execute(
@@ -256,24 +216,28 @@ class Store:
             within = f"{call_id}/"
             where += " AND (call_id = ? OR substr(call_id, 1, ?) = ?)"
             given = (*given, call_id, len(within), within)
-        with self.own_connection() as connection:
-            found = connection.execute(f"SELECT key FROM calls{where} ORDER BY rowid", given)
-            for (key,) in found.fetchall():
-                if (row := _fetch(connection, key)) is not None:  # It may have been removed.
-                    yield row
+        self.calls.refuse_removed()
+        with self._reader.use() as connection:
+            query = f"SELECT key FROM calls{where} ORDER BY rowid"
+            found = connection.execute(query, given).fetchall()
+        for (key,) in found:
+            with self._reader.use() as connection:
+                row = _fetch(connection, key)
+            if row is not None:  # It may have been removed.
+                yield row
 
-    @_on_own_connection
+    @_reading
     def keys(self, connection: sqlite3.Connection) -> list[str]:
         """Return the keys of all calls."""
         return [key for (key,) in connection.execute("SELECT key FROM calls").fetchall()]
 
-    @_on_own_connection
+    @_reading
     def runs(self, connection: sqlite3.Connection) -> list[str]:
         """Return the names of the runs."""
         found = connection.execute("SELECT DISTINCT run FROM calls ORDER BY run")
         return [run for (run,) in found.fetchall()]
 
-    @_on_own_connection
+    @_reading
     def purge(self, connection: sqlite3.Connection, before: float) -> int:
         """Remove the calls that were done before a time, and return how many.
 
@@ -292,17 +256,6 @@ class Store:
 
     def _changed(self, statement: str, given: Iterable[Any]) -> bool:
         return self._connection.execute(statement, tuple(given)).rowcount == 1
-
-    def refuse_removed(self) -> None:
-        """Raise if another file, or none, is now at the path: other processes would use that."""
-        try:
-            same = Path(self.path).stat().st_ino == self._inode
-        except OSError:
-            same = False
-        if not same:
-            raise JournalError(
-                f"the journal {self.path} was removed or replaced while it was in use"
-            )
 
     @contextmanager
     def _undurable(self) -> Iterator[None]:
@@ -344,14 +297,3 @@ def retry_while_busy(act: Callable[[], T]) -> T:
 def _fetch(connection: sqlite3.Connection, key: str) -> Row | None:
     row = connection.execute(f"SELECT {_COLUMNS} FROM calls WHERE key = ?", (key,)).fetchone()
     return None if row is None else Row._make(row)
-
-
-def _close(connection: sqlite3.Connection, pid: int) -> None:
-    if os.getpid() == pid:
-        connection.close()
-    else:
-        _inherited.append(connection)
-
-
-_inherited: list[sqlite3.Connection] = []
-"""Connections that a fork copied. Closing one in the child would disturb the parent's locks."""

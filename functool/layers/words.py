@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from functool import DefinitionError
+from functool.layers.forking import no_fork
 
 FIELDS = {
     "name": (5.0, 0.4),
@@ -112,7 +113,7 @@ class Stems:
         """Return the stems of each word: almost always one."""
         rows = list(dict.fromkeys(found))
         stems: dict[str, list[str]] = {word: [] for word in rows}
-        with self._lock:
+        with no_fork(), self._lock:
             self._database.executemany(
                 "insert into words (rowid, word) values (?, ?)", enumerate(rows)
             )

@@ -445,6 +445,31 @@ def test_compressed_text_arrives_whole(server):
     assert server.seen[0].headers["Accept-Encoding"] == "gzip"
 
 
+def test_other_work_runs_between_the_chunks_of_a_body():
+    """A chunk may be one byte, and thousands of them may arrive at once."""
+
+    class Response:
+        headers = {}
+        is_stream_consumed = False
+
+        async def aiter_raw(self):
+            for _ in range(1_000):
+                yield b"x"
+
+    async def main():
+        reading = asyncio.create_task(http_body.read_body(Response(), 1_000))
+        turns = 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns, len(reading.result())
+
+    turns, size = asyncio.run(main())
+
+    assert size == 1_000
+    assert turns >= 1_000
+
+
 def test_proxy_variables_are_not_heard(server, monkeypatch):
     """A proxy named by the environment sees nothing of a fetch, though the plain client tells it everything."""
     with serve() as proxy:

@@ -1,7 +1,10 @@
 """The embedded index and the search tool."""
 
 import json
+import os
+import signal
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -271,6 +274,29 @@ def test_any_index_with_a_query_will_do():
     answer = call(search_tool(own), {"query": "x", "offset": 3})
     assert answer.value == {"hits": [], "total": 0, "next_offset": None}
     assert own.asked == ("x", 10, 3, None)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_waits_while_another_thread_uses_the_index():
+    """Otherwise the child would wait for ever for a lock that the thread of its parent held."""
+    index, begun = filled(a="word"), threading.Event()
+
+    def documents():
+        begun.set()
+        time.sleep(0.2)
+        yield {"id": "b", "text": "another word"}
+
+    thread = threading.Thread(target=index.add_all, args=(documents(),))
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if index.query("word")["total"] == 2 else 1)
+    thread.join()
+
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_search_takes_a_hundred_filters():

@@ -653,6 +653,18 @@ def test_a_directory_that_is_gone(work, sandbox):
     assert list(work.iterdir()) == []
 
 
+def test_a_host_that_ignores_the_end_of_its_children(work, sandbox):
+    """The system would not tell it that a command has ended, or how. So no command runs."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        result = run(shell_tool(work, sandbox=sandbox, timeout=1), "touch made")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+    assert "signal.signal(signal.SIGCHLD, signal.SIG_DFL)" in result.text
+    assert list(work.iterdir()) == []
+
+
 @needs_bwrap
 def test_what_may_be_read_is_held(work, outside, tmp_path):
     """A link that takes the name of a readable directory shows nothing else."""

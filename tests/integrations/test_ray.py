@@ -220,6 +220,20 @@ def test_cancelling_a_call_reaches_the_body(tools, tmp_path):
     assert told(tmp_path)[0] == ["begun", "cancelled"]
 
 
+def test_cancelling_a_call_again_and_again_reaches_the_body(tools, tmp_path):
+    """anyio cancels in each round of the loop until the call has ended."""
+
+    async def main():
+        task = asyncio.create_task(tools.call(call("slow", folder=str(tmp_path), seconds=60)))
+        await until(lambda: told(tmp_path)[0])
+        while not task.done():
+            task.cancel()
+            await asyncio.sleep(0)
+        await until(lambda: told(tmp_path)[0] == ["begun", "cancelled"])
+
+    asyncio.run(main())
+
+
 def test_a_time_limit_reaches_the_body(tools, tmp_path):
     """The answer is a time-out, and the body was cancelled."""
     result = tools.call_sync(call("limited", folder=str(tmp_path), seconds=60))

@@ -520,3 +520,53 @@ async def test_a_request_that_cannot_be_removed_keeps_its_answer(path, monkeypat
     assert (await task).text == "removed a"
     [record] = [each for each in caplog.records if each.levelname == "WARNING"]
     assert record.exc_info[1] is broken
+
+
+def test_a_file_that_was_removed_is_not_made_again(path):
+    """SQLite would make one that other users can read, and the next inbox would use it."""
+    inbox = Inbox(path)
+    path.unlink()
+
+    with pytest.raises(InboxError, match="unable to open"):
+        inbox.pending()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["a b?mode=ro#%41", "é", "%2e"])
+def test_any_name_will_do(tmp_path, name):
+    """The name of the file is no syntax."""
+    Inbox(tmp_path / name).pending()
+
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_waits_while_another_thread_uses_the_file(path):
+    """Otherwise the child would find the file locked for ever, or wait for ever."""
+    inbox, ended = Inbox(path), threading.Event()
+
+    def use():
+        while not ended.is_set():
+            inbox.grants()
+
+    def child():
+        if process := os.fork():
+            return process
+        signal.alarm(20)
+        try:
+            inbox.revoke(Grant.of(remove, {"path": "a", "force": False}))
+            os._exit(0)
+        finally:
+            os._exit(1)
+
+    threads = [threading.Thread(target=use) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    children = [child() for _ in range(10)]
+    endings = [os.waitpid(process, 0)[1] for process in children]
+    ended.set()
+    for thread in threads:
+        thread.join()
+
+    assert endings == [0] * 10

@@ -16,6 +16,7 @@ import warnings
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -41,8 +42,15 @@ from functool import (
 )
 from functool.executors import inline
 from functool.guardrails import require_approval
+from functool.layers import (
+    forking,
+    journal_connection,
+    journal_once,
+    journal_owner,
+    journal_replay,
+    journal_store,
+)
 from functool.layers import journal as journal_module
-from functool.layers import journal_once, journal_owner, journal_replay, journal_store
 from functool.layers.journal import (
     Interrupted,
     Journal,
@@ -1146,17 +1154,97 @@ def forked(work):
         os._exit(0)
 
 
-def test_a_fork_has_a_connection_of_its_own(journal):
-    """A fork uses the same journal, also one that was made while another thread wrote."""
+def test_a_fork_waits_while_another_thread_writes(journal):
+    """Otherwise the child would wait for ever for a lock that a thread of its parent held."""
     pay, _ = counted()
     pay = journal.once(pay, run="r")
     call(pay, id="parent")
-    with journal._store.lock():
-        child = forked(lambda: call(pay, id="child"))
-        assert os.waitpid(child, 0)[1] == 0
+    ended = threading.Event()
 
-    assert [entry.call_id for entry in journal.calls(state="done")] == ["parent", "child"]
+    def write():
+        for n in count():
+            call(pay, id=f"thread {n}")
+            if ended.is_set():
+                return
+
+    def work():
+        signal.alarm(20)
+        call(pay, id="child")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    children = [forked(work) for _ in range(10)]
+    endings = [os.waitpid(child, 0)[1] for child in children]
+    ended.set()
+    thread.join()
+
+    assert endings == [0] * 10
+    [child] = [entry for entry in journal.calls() if entry.call_id == "child"]
+    assert child.state == "done"
     assert call(pay, id="after").success
+
+
+def test_what_a_fork_records_stays_when_its_parent_closes_the_file(journal):
+    """Also if the parent is the first of them to end, which tidies up what SQLite needs."""
+    pay, ran = counted()
+    pay = journal.once(pay, run="r")
+    call(pay, id="parent")
+    (told, tell), (heard, answer) = os.pipe(), os.pipe()
+
+    def work():
+        call(pay, id="child 1")
+        os.write(tell, b".")
+        os.read(heard, 1)
+        call(pay, id="child 2")
+
+    child = forked(work)
+    os.read(told, 1)
+    journal.close()
+    os.write(answer, b".")
+    assert os.waitpid(child, 0)[1] == 0
+    for pipe in (told, tell, heard, answer):
+        os.close(pipe)
+
+    found = Journal(journal._store.path)
+    assert [one.call_id for one in found.calls()] == ["parent", "child 1", "child 2"]
+    assert call(found.once(counted()[0], run="r"), id="child 2").metadata["journal"]["stored"]
+
+
+@pytest.mark.parametrize("ask", [lambda j: j.calls(), lambda j: j.purge(datetime.now())])
+def test_a_fork_in_the_middle_of_a_statement_is_refused(journal, monkeypatch, ask):
+    """If a fork cannot wait any longer, the child says so instead of losing what it records."""
+    pay, _ = counted()
+    pay = journal.once(pay, run="r")
+    call(pay, id="parent")
+    monkeypatch.setattr(forking, "WAIT_SECONDS", 0.0)
+
+    def work():
+        told = call(pay, id="child").text
+        with pytest.raises(JournalError, match="spawn"):
+            ask(journal)
+        os._exit(0 if "could not be recorded" in told else 1)
+
+    with journal._store.calls.use():
+        child = forked(work)
+    assert os.waitpid(child, 0)[1] == 0
+
+    assert [entry.call_id for entry in journal.calls()] == ["parent"]
+
+
+def test_a_fork_opens_no_journal_that_was_closed_or_removed(journal, tmp_path):
+    """Parent and child open the file again, but only the same file, and none that was closed."""
+    closed = Journal(tmp_path / "closed")
+    closed.close()
+    used, unused = (one.once(counted()[0], run="r") for one in (journal, closed))
+    Path(journal._store.path).unlink()
+
+    def work():
+        refused = [call(tool).error for tool in (used, unused)]
+        os._exit(0 if all(refused) else 1)
+
+    assert os.waitpid(forked(work), 0)[1] == 0
+    assert call(used).error.type == call(unused).error.type == "JournalError"
+    assert not Path(journal._store.path).exists()
 
 
 def test_the_threads_of_a_fork_use_nothing_of_their_parent(journal, monkeypatch):
@@ -1164,17 +1252,17 @@ def test_the_threads_of_a_fork_use_nothing_of_their_parent(journal, monkeypatch)
     pay, _ = counted()
     pay = journal.once(pay, run="r")
     call(pay, id="parent")
-    parent, opened, numbers = journal._store._connection, journal_store.open_database, count()
+    opened, numbers, made = journal_connection.open_database, count(), []
 
     def slowly(path):
         time.sleep(0.2)
-        return opened(path)
+        made.append(opened(path))
+        return made[-1]
 
     def work():
-        monkeypatch.setattr(journal_store, "open_database", slowly)
-        before = parent.total_changes
+        monkeypatch.setattr(journal_connection, "open_database", slowly)
         in_threads(8, lambda: call(pay, id=f"child {next(numbers)}"))
-        os._exit(int(parent.total_changes > before))
+        os._exit(len(made) - 1)
 
     child = forked(work)
     assert os.waitpid(child, 0)[1] == 0

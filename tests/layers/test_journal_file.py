@@ -121,6 +121,18 @@ def test_a_network_file_system_is_refused(tmp_path, monkeypatch, kind):
     Journal(share / "local" / "j")
 
 
+def test_a_file_that_is_mounted_without_its_directory_is_refused(tmp_path, monkeypatch):
+    """Then each side has a log of its own, and does not see the newest records of the other."""
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /j {tmp_path}/j rw - ext4 a rw\n")
+    monkeypatch.setattr(journal_file, "MOUNTS", mounts)
+    (tmp_path / "j").touch()
+
+    with pytest.raises(JournalError, match="mounted without its directory"):
+        Journal(tmp_path / "j")
+    Journal(tmp_path / "j2")
+
+
 def test_a_link_leads_to_its_file_system(tmp_path, monkeypatch):
     """A symbolic link to a network file system is refused as well."""
     share = tmp_path / "share"
@@ -335,6 +347,18 @@ def test_a_file_that_was_removed_is_an_error_before_the_body(tmp_path, pay):
 
     refused(tool, id="2")
     path.write_bytes(b"")
+    refused(tool, id="2")
+
+    assert pay.effects == [""]
+
+
+def test_a_log_that_was_removed_is_an_error_before_the_body(tmp_path, pay):
+    """SQLite's log holds the newest records. Nobody would see what is written after it is gone."""
+    path = tmp_path / "j"
+    tool = Journal(path).once(pay, run="r")
+    call(tool)
+    path.with_name("j-wal").unlink()
+
     refused(tool, id="2")
 
     assert pay.effects == [""]
