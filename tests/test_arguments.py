@@ -2452,3 +2452,18 @@ def test_an_item_of_a_set_that_holds_a_list_is_named():
     message = call(FunctionTool(take), {"xs": [[[1], 2]]}).error.message
 
     assert message == "Invalid arguments. xs[0]: Set items should be hashable"
+
+
+@pytest.mark.parametrize(("open", "close"), [("[", "]"), ('{"n": ', "}")])
+def test_a_recursive_type_is_bounded_in_depth(open, close):
+    """Strict mode reads a recursive type at any depth: 100 levels are accepted, and 101 are not."""
+    nested: Any = TypeAliasType("nested", "list[nested] | dict[str, nested] | None")
+
+    def take(x: nested): ...
+
+    tool = FunctionTool(take)
+    texts = ['{"x": ' + open * n + "null" + close * n + "}" for n in (99, 100)]
+
+    assert tool.bind(texts[0]).arguments == json.loads(texts[0])
+    with pytest.raises(ArgumentError, match="nested more than 100 levels deep$"):
+        tool.bind(texts[1])
