@@ -91,9 +91,13 @@ def calls(message: Any) -> list[ToolCall]:
 def result(result: ToolResult) -> dict[str, Any]:
     """Return the result as a block of the next user message, its bytes as bytes.
 
-    Sounds become placeholders.
+    Sounds become placeholders. The name of a document holds the id of the call, because the API
+    refuses two documents of the same name in one request.
     """
-    blocks = [_block(part, number) for number, part in enumerate(contents(result), 1)]
+    blocks = [
+        _block(part, f"{result.call_id} {number}".strip())
+        for number, part in enumerate(contents(result), 1)
+    ]
     return {
         "toolResult": {
             "toolUseId": result.call_id,
@@ -132,7 +136,7 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     return {"toolSpec": spec}, [*lost[:1], *names, *lost[1:]]
 
 
-def _block(part: Content, number: int) -> dict[str, Any]:
+def _block(part: Content, place: str) -> dict[str, Any]:
     if isinstance(part, ImageContent) and part.media_type in _IMAGES and (source := _source(part)):
         return {"image": {"format": _IMAGES[part.media_type], "source": source}}
     if (
@@ -141,10 +145,8 @@ def _block(part: Content, number: int) -> dict[str, Any]:
         and (source := _source(part))
     ):
         # The API takes letters, digits, single spaces, hyphens, parentheses and brackets.
-        name = (
-            " ".join(re.sub(r"[^a-zA-Z0-9()\[\]-]", " ", part.name or "").split())[:200]
-            or f"file {number}"
-        )
+        name = f"{(part.name or 'file')[:100]} ({place})"
+        name = " ".join(re.sub(r"[^a-zA-Z0-9()\[\]-]", " ", name).split())[:200]
         return {"document": {"format": _DOCUMENTS[part.media_type], "name": name, "source": source}}
     return {"text": text_of(part)}
 
