@@ -14,7 +14,6 @@ from pydantic_core import from_json, to_json
 from functool import (
     Content,
     DefinitionError,
-    ImageContent,
     TextContent,
     Tool,
     ToolCall,
@@ -353,7 +352,7 @@ def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) ->
 def contents(result: ToolResult) -> list[Content]:
     """Return what a model reads of a result.
 
-    Blank texts are left out, and an image without bytes is named: providers refuse both.
+    Blank texts are left out, and media without bytes are named: providers refuse both.
     """
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
     parts: list[Content] = [*failure, *map(_named_if_empty, result.output)]
@@ -361,7 +360,7 @@ def contents(result: ToolResult) -> list[Content]:
 
 
 def _named_if_empty(part: Content) -> Content:
-    is_empty = isinstance(part, ImageContent) and part.data == b""
+    is_empty = not isinstance(part, TextContent) and part.data == b""
     return TextContent(text=text_of(part)) if is_empty else part
 
 

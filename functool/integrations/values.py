@@ -84,8 +84,9 @@ def text_of(part: Content) -> str:
 def shown(result: ToolResult) -> list[Content]:
     """Return the content of a result for a framework, which sends it to any provider.
 
-    An image that no provider takes becomes text, and blank texts are left out: providers refuse
-    both, and a framework would end the run.
+    An image that no provider takes, and media without bytes, become text. A text becomes valid
+    UTF-8, and blank texts are left out. Providers refuse the others, and a framework would end the
+    run.
     """
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
     parts = [_takeable(part) for part in [*failure, *result.output]]
@@ -93,10 +94,11 @@ def shown(result: ToolResult) -> list[Content]:
 
 
 def _takeable(part: Content) -> Content:
-    if not isinstance(part, ImageContent) or part.data is None:
+    if isinstance(part, TextContent) or part.data == b"":
+        return TextContent(text=text_of(part))
+    if not isinstance(part, ImageContent) or part.data is None or part.media_type in PICTURES:
         return part
-    is_taken = part.data and part.media_type in PICTURES
-    return part if is_taken else TextContent(text=text_of(part))
+    return TextContent(text=text_of(part))
 
 
 def texts_only(output: Iterable[Content]) -> bool:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from functool import (
     DefinitionError,
+    FileContent,
     FunctionTool,
     ImageContent,
     SchemaTool,
@@ -77,11 +78,12 @@ def test_a_renamed_tool_goes_out_under_its_new_name(dialect):
     assert not any("renames" in loss for loss in dialect.losses(tool))
 
 
-def test_an_image_without_bytes_is_named(dialect):
-    """Providers refuse an empty image, which would end the run."""
-    words = TextContent(text="here")
-    empty = ToolResult(output=[words, ImageContent(data=b"")])
-    named = ToolResult(output=[words, TextContent(text="[image/png: 0 bytes]")])
+def test_media_without_bytes_are_named(dialect):
+    """Providers refuse an empty image or file, which would end the run."""
+    words, pdf = TextContent(text="here"), FileContent(data=b"", media_type="application/pdf")
+    empty = ToolResult(output=[words, ImageContent(data=b""), pdf])
+    names = ["[image/png: 0 bytes]", "[application/pdf: 0 bytes]"]
+    named = ToolResult(output=[words, *(TextContent(text=name) for name in names)])
 
     assert dialect.result(empty) == dialect.result(named)
 

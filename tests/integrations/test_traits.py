@@ -680,10 +680,11 @@ def test_a_failure_with_content_keeps_both(bridge: Any) -> None:
 
 
 @pytest.mark.parametrize("failed", [False, True])
-def test_an_image_that_no_provider_takes_is_named(bridge: Any, failed: bool) -> None:
-    """An SVG and an empty image are text: as images they would end the run. A blank text is left out."""
+def test_content_that_no_provider_takes_is_named(bridge: Any, failed: bool) -> None:
+    """An SVG, an empty image and an empty file are text, and text is valid UTF-8: otherwise they would end the run. A blank text is left out."""
     svg = ImageContent(data=b"<svg/>", media_type="image/svg+xml")
-    parts = [TextContent(text=" "), svg, ImageContent(data=b""), ImageContent(data=PNG)]
+    empty = [ImageContent(data=b""), FileContent(data=b"", media_type="application/pdf")]
+    parts = [TextContent(text=" "), svg, *empty, TextContent(text="\udcff"), ImageContent(data=PNG)]
 
     def draw() -> ToolResult:
         return ToolResult.failed("no", output=parts) if failed else ToolResult(output=parts)
@@ -694,7 +695,9 @@ def test_an_image_that_no_provider_takes_is_named(bridge: Any, failed: bool) -> 
     if failed and bridge is PYDANTIC:
         return  # There a failure is a text.
     assert read.images == [PNG]
-    named = ["[image/svg+xml: 6 bytes]", "[image/png: 0 bytes]"]
+    named = [
+        "[image/svg+xml: 6 bytes]", "[image/png: 0 bytes]", "[application/pdf: 0 bytes]", "\ufffd"
+    ]  # fmt: skip
     assert read.text.split("\n") == (["no", *named] if failed else named)
 
 
