@@ -14,6 +14,7 @@ from pydantic_core import from_json, to_json
 from functool import (
     Content,
     DefinitionError,
+    ImageContent,
     TextContent,
     Tool,
     ToolCall,
@@ -352,7 +353,7 @@ def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) ->
 def contents(result: ToolResult) -> list[Content]:
     """Return what a model reads of a result.
 
-    Blank texts are left out, and media without bytes are named: providers refuse both.
+    Blank texts are left out, and an image without bytes is named: providers refuse both.
     """
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
     parts: list[Content] = [*failure, *map(_named_if_empty, result.output)]
@@ -360,8 +361,26 @@ def contents(result: ToolResult) -> list[Content]:
 
 
 def _named_if_empty(part: Content) -> Content:
-    is_empty = not isinstance(part, TextContent) and part.data == b""
+    is_empty = isinstance(part, ImageContent) and part.data == b""
     return TextContent(text=text_of(part)) if is_empty else part
+
+
+def sendable(result: ToolResult, *schemes: str) -> list[Content]:
+    """Return what a model reads of a result, for a provider that reads URLs of these schemes.
+
+    Other links, such as `file:` of an MCP server, and files without bytes are named: the provider
+    would refuse them, and with them every later request of the conversation.
+    """
+    parts = contents(result)
+    return [part if _is_there(part, schemes) else TextContent(text=text_of(part)) for part in parts]
+
+
+def _is_there(part: Content, schemes: Collection[str]) -> bool:
+    if isinstance(part, TextContent):
+        return True
+    if part.data is not None:
+        return part.data != b""
+    return (part.uri or "").partition(":")[0].lower() in schemes
 
 
 def text_of(part: Content) -> str:

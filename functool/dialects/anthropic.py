@@ -26,7 +26,6 @@ from functool.dialects._wire import (
     argument_losses,
     base64_of,
     call,
-    contents,
     deferred_names,
     fresh,
     get,
@@ -34,6 +33,7 @@ from functool.dialects._wire import (
     mismatch,
     name_losses,
     over,
+    sendable,
     size,
     text_of,
     told,
@@ -119,7 +119,7 @@ def result(result: ToolResult) -> dict[str, Any]:
 
     A failure is text only, as the API demands.
     """
-    blocks = [_block(part) for part in contents(result)]
+    blocks = [_block(part) for part in sendable(result, "https")]
     plain = result.is_error or all(block["type"] == "text" for block in blocks)
     content = result.text if plain else blocks
     return {
@@ -204,22 +204,19 @@ def _block(part: Content) -> dict[str, Any]:
             "type": "image",
             "source": {"type": "base64", "media_type": part.media_type, "data": base64_of(part)},
         }
-    if isinstance(part, FileContent) and part.media_type in ("application/pdf", "text/plain"):
-        return {
-            "type": "document",
-            "source": _source(part),
-            **({"title": part.name} if part.name else {}),
-        }
+    if isinstance(part, FileContent) and (source := _source(part)) is not None:
+        title = {"title": part.name} if part.name else {}
+        return {"type": "document", "source": source, **title}
     return {"type": "text", "text": text_of(part)}
 
 
-def _source(part: FileContent) -> dict[str, Any]:
-    if part.data is None:
-        return {"type": "url", "url": part.uri}
-    if part.media_type == "text/plain":
-        return {
-            "type": "text",
-            "media_type": "text/plain",
-            "data": part.data.decode(errors="replace"),
-        }
-    return {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}
+def _source(part: FileContent) -> dict[str, Any] | None:
+    """Return where a document is, or None if the API does not read it. Of links it reads PDF."""
+    if part.media_type == "application/pdf":
+        if part.data is None:
+            return {"type": "url", "url": part.uri}
+        return {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}
+    if part.media_type == "text/plain" and part.data is not None:
+        text = part.data.decode(errors="replace")
+        return {"type": "text", "media_type": "text/plain", "data": text}
+    return None

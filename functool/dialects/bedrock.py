@@ -20,13 +20,13 @@ from functool.dialects._wire import (
     Tools,
     argument_losses,
     call,
-    contents,
     fresh,
     get,
     listed,
     mismatch,
     name_losses,
     request_losses,
+    sendable,
     size,
     text_of,
     with_deferred,
@@ -96,7 +96,7 @@ def result(result: ToolResult) -> dict[str, Any]:
     """
     blocks = [
         _block(part, f"{result.call_id} {number}".strip())
-        for number, part in enumerate(contents(result), 1)
+        for number, part in enumerate(sendable(result, "s3"), 1)
     ]
     return {
         "toolResult": {
@@ -137,21 +137,18 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
 
 
 def _block(part: Content, place: str) -> dict[str, Any]:
-    if isinstance(part, ImageContent) and part.media_type in _IMAGES and (source := _source(part)):
-        return {"image": {"format": _IMAGES[part.media_type], "source": source}}
-    if (
-        isinstance(part, FileContent)
-        and part.media_type in _DOCUMENTS
-        and (source := _source(part))
-    ):
+    if isinstance(part, ImageContent) and part.media_type in _IMAGES:
+        return {"image": {"format": _IMAGES[part.media_type], "source": _source(part)}}
+    if isinstance(part, FileContent) and part.media_type in _DOCUMENTS:
         # The API takes letters, digits, single spaces, hyphens, parentheses and brackets.
         name = f"{(part.name or 'file')[:100]} ({place})"
         name = " ".join(re.sub(r"[^a-zA-Z0-9()\[\]-]", " ", name).split())[:200]
-        return {"document": {"format": _DOCUMENTS[part.media_type], "name": name, "source": source}}
+        kind, source = _DOCUMENTS[part.media_type], _source(part)
+        return {"document": {"format": kind, "name": name, "source": source}}
     return {"text": text_of(part)}
 
 
 def _source(part: ImageContent | FileContent) -> dict[str, Any]:
     if part.data is not None:
         return {"bytes": part.data}
-    return {"s3Location": {"uri": part.uri}} if (part.uri or "").startswith("s3://") else {}
+    return {"s3Location": {"uri": part.uri}}

@@ -21,7 +21,6 @@ from functool.dialects._wire import (
     Deferred,
     Tools,
     call,
-    contents,
     data_url,
     deferred_names,
     fresh,
@@ -30,6 +29,7 @@ from functool.dialects._wire import (
     mismatch,
     name_losses,
     over,
+    sendable,
     size,
     text_of,
     told,
@@ -88,7 +88,7 @@ def calls(message: Any) -> list[ToolCall]:
 
 def result(result: ToolResult) -> dict[str, Any]:
     """Return the result as an input item of the next request. A sound becomes a placeholder."""
-    parts = [_part(part) for part in contents(result)]
+    parts = [_part(part) for part in sendable(result, "https", "http", "data")]
     output = result.text if all(part["type"] == "input_text" for part in parts) else parts
     return {"type": "function_call_output", "call_id": result.call_id, "output": output}
 

@@ -29,6 +29,9 @@ _KINDS = ("png", "jpeg", "jpg", "gif", "webp", "heic", "heif")
 PICTURES = frozenset(f"image/{kind}" for kind in _KINDS)
 """The types of images that at least one provider takes."""
 
+_FOLLOWED = ("https", "http", "data", "s3", "gs")
+"""The schemes of the links that at least one provider follows."""
+
 
 def levels(tool: Tool) -> Iterator[Tool]:
     """Yield a tool, and the tools that it wraps."""
@@ -84,9 +87,9 @@ def text_of(part: Content) -> str:
 def shown(result: ToolResult) -> list[Content]:
     """Return the content of a result for a framework, which sends it to any provider.
 
-    An image that no provider takes, and media without bytes, become text. A text becomes valid
-    UTF-8, and blank texts are left out. Providers refuse the others, and a framework would end the
-    run.
+    An image that no provider takes, media without bytes, and a link that no provider can follow,
+    such as `file:` of an MCP server, become text. A text becomes valid UTF-8, and blank texts are
+    left out. Providers refuse the others, and a framework would end the run.
     """
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
     parts = [_takeable(part) for part in [*failure, *result.output]]
@@ -94,11 +97,14 @@ def shown(result: ToolResult) -> list[Content]:
 
 
 def _takeable(part: Content) -> Content:
-    if isinstance(part, TextContent) or part.data == b"":
-        return TextContent(text=text_of(part))
-    if not isinstance(part, ImageContent) or part.data is None or part.media_type in PICTURES:
-        return part
-    return TextContent(text=text_of(part))
+    if isinstance(part, TextContent):
+        is_taken = False
+    elif part.data is None:
+        is_taken = (part.uri or "").partition(":")[0].lower() in _FOLLOWED
+    else:
+        is_image = isinstance(part, ImageContent)
+        is_taken = part.data != b"" and not (is_image and part.media_type not in PICTURES)
+    return part if is_taken else TextContent(text=text_of(part))
 
 
 def texts_only(output: Iterable[Content]) -> bool:

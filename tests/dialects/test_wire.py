@@ -78,14 +78,38 @@ def test_a_renamed_tool_goes_out_under_its_new_name(dialect):
     assert not any("renames" in loss for loss in dialect.losses(tool))
 
 
-def test_media_without_bytes_are_named(dialect):
-    """Providers refuse an empty image or file, which would end the run."""
-    words, pdf = TextContent(text="here"), FileContent(data=b"", media_type="application/pdf")
-    empty = ToolResult(output=[words, ImageContent(data=b""), pdf])
-    names = ["[image/png: 0 bytes]", "[application/pdf: 0 bytes]"]
-    named = ToolResult(output=[words, *(TextContent(text=name) for name in names)])
+def test_an_image_without_bytes_is_named(dialect):
+    """Providers refuse an empty image, which would end the run."""
+    words = TextContent(text="here")
+    empty = ToolResult(output=[words, ImageContent(data=b"")])
+    named = ToolResult(output=[words, TextContent(text="[image/png: 0 bytes]")])
 
     assert dialect.result(empty) == dialect.result(named)
+
+
+@pytest.mark.parametrize("kind", ["application/pdf", "text/plain", "image/png"])
+@pytest.mark.parametrize("link", [None, "file:///home/a", "memo://1", "a", ""])
+def test_a_file_that_a_provider_cannot_read_is_named(dialect, kind, link):
+    """An MCP server may link to what only it can read. A provider would refuse the request, and every later one."""
+    if dialect is mcp:
+        pytest.skip("an MCP client may read it")
+    words = TextContent(text="here")
+    empty = b"" if link is None else None
+    part = FileContent(data=empty, uri=link, media_type=kind)
+    images = [ImageContent(data=empty, uri=link)] * (kind == "image/png")
+    name = TextContent(text=f"[{kind}: {'0 bytes' if link is None else link}]")
+    given = ToolResult(output=[words, part, *images])
+    named = ToolResult(output=[words, name, *([name] * len(images))])
+
+    assert dialect.result(given) == dialect.result(named)
+
+
+def test_a_scheme_has_no_case(dialect):
+    """`HTTPS:` is `https:`."""
+    far = ToolResult(output=[ImageContent(uri="HTTPS://example.com/a.png")])
+    near = ToolResult(output=[ImageContent(uri="https://example.com/a.png")])
+
+    assert repr(dialect.result(far)).replace("HTTPS", "https") == repr(dialect.result(near))
 
 
 def test_definitions_are_those_of_each_tool_in_order(dialect):
