@@ -12,7 +12,7 @@ from typing import Any
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult, ToolSchema
 from functool.dialects import Lost
 from functool.dialects._response_events import ResponseEvents
-from functool.dialects._rules import Rules
+from functool.dialects._rules import Rules, split
 from functool.dialects._stream import Reader
 from functool.dialects._subset import in_words
 from functool.dialects._walk import render
@@ -42,6 +42,17 @@ PLAIN = Rules(items=True)
 """Without strict: anything, but every array needs `items`, and the root holds no combinators."""
 
 MAX_TOOLS = 128
+
+_FILES = split(
+    "pdf rtf json json5 x-json5 x-ndjson csv x-iif yaml x-yaml toml x-toml javascript typescript "
+    "graphql x-graphql x-awk x-bash x-httpd-php x-httpd-php-source x-patch x-php x-powershell "
+    "x-protobuf x-rust x-scala x-sql x-subrip x-terraform msword vnd.ms-excel vnd.ms-powerpoint "
+    "vnd.openxmlformats-officedocument.wordprocessingml.document "
+    "vnd.openxmlformats-officedocument.spreadsheetml.sheet "
+    "vnd.openxmlformats-officedocument.presentationml.presentation "
+    "vnd.oasis.opendocument.text vnd.apple.iwork vnd.apple.keynote vnd.apple.pages"
+)
+"""The files that are read, of the types `application/...`."""
 
 SEARCH = {"type": "tool_search"}
 """The search over deferred tools, which runs at the provider."""
@@ -105,6 +116,14 @@ class StreamReader(Reader):
         super().__init__(ResponseEvents(), tools)
 
 
+def reads(media_type: str) -> bool:
+    """Whether the API reads files of this type."""
+    family, _, name = media_type.partition(";")[0].strip().lower().partition("/")
+    if family == "application":
+        return name in _FILES
+    return family == "text" or (family, name) == ("message", "rfc822")
+
+
 def parameters(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     """Return the schema of the arguments as OpenAI takes it, and what it lost."""
     schema = tool.schema
@@ -144,7 +163,7 @@ def _part(part: Content) -> dict[str, Any]:
         return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
     if isinstance(part, FileContent) and part.data is None:
         return {"type": "input_file", "file_url": data_url(part)}
-    if isinstance(part, FileContent):
+    if isinstance(part, FileContent) and reads(part.media_type):
         name = part.name or f"file{mimetypes.guess_extension(part.media_type) or ''}"
         return {"type": "input_file", "file_data": data_url(part), "filename": name}
     return {"type": "input_text", "text": text_of(part)}

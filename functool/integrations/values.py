@@ -24,6 +24,7 @@ from functool import (
 from functool.call import to_json
 from functool.content import from_data_url
 from functool.dialects.mcp import shows_another
+from functool.dialects.openai import reads
 
 _KINDS = ("png", "jpeg", "jpg", "gif", "webp", "heic", "heif")
 PICTURES = frozenset(f"image/{kind}" for kind in _KINDS)
@@ -87,9 +88,9 @@ def text_of(part: Content) -> str:
 def shown(result: ToolResult) -> list[Content]:
     """Return the content of a result for a framework, which sends it to any provider.
 
-    An image that no provider takes, media without bytes, and a link that no provider can follow,
-    such as `file:` of an MCP server, become text. A text becomes valid UTF-8, and blank texts are
-    left out. Providers refuse the others, and a framework would end the run.
+    An image or a file that no provider takes, media without bytes, and a link that no provider can
+    follow, such as `file:` of an MCP server, become text. A text becomes valid UTF-8, and blank
+    texts are left out. Providers refuse the others, and a framework would end the run.
     """
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
     parts = [_takeable(part) for part in [*failure, *result.output]]
@@ -102,9 +103,16 @@ def _takeable(part: Content) -> Content:
     elif part.data is None:
         is_taken = (part.uri or "").partition(":")[0].lower() in _FOLLOWED
     else:
-        is_image = isinstance(part, ImageContent)
-        is_taken = part.data != b"" and not (is_image and part.media_type not in PICTURES)
+        is_taken = part.data != b"" and _is_read(part)
     return part if is_taken else TextContent(text=text_of(part))
+
+
+def _is_read(part: ImageContent | AudioContent | FileContent) -> bool:
+    """Whether at least one provider reads what has this type."""
+    family = part.media_type.partition("/")[0].lower()
+    if isinstance(part, AudioContent) or family in ("audio", "video"):
+        return True
+    return part.media_type in PICTURES or (isinstance(part, FileContent) and reads(part.media_type))
 
 
 def texts_only(output: Iterable[Content]) -> bool:

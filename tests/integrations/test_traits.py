@@ -681,11 +681,12 @@ def test_a_failure_with_content_keeps_both(bridge: Any) -> None:
 
 @pytest.mark.parametrize("failed", [False, True])
 def test_content_that_no_provider_takes_is_named(bridge: Any, failed: bool) -> None:
-    """An SVG, an empty image or file and a link for an MCP client are text, and text is valid UTF-8: otherwise they would end the run. A blank text is left out."""
+    """An SVG, an archive, an empty image or file and a link for an MCP client are text, and text is valid UTF-8: otherwise they would end the run. A blank text is left out."""
     svg = ImageContent(data=b"<svg/>", media_type="image/svg+xml")
     empty = [ImageContent(data=b""), FileContent(data=b"", media_type="application/pdf")]
     link = FileContent(uri="file:///a", media_type="text/plain")
-    odd = [TextContent(text=" "), svg, *empty, link, TextContent(text="\udcff")]
+    archive = FileContent(data=b"PK", media_type="application/zip")
+    odd = [TextContent(text=" "), svg, *empty, link, archive, TextContent(text="\udcff")]
     parts = [*odd, ImageContent(data=PNG)]
 
     def draw() -> ToolResult:
@@ -698,7 +699,8 @@ def test_content_that_no_provider_takes_is_named(bridge: Any, failed: bool) -> N
         return  # There a failure is a text.
     assert read.images == [PNG]
     empty_names = ["[image/png: 0 bytes]", "[application/pdf: 0 bytes]"]
-    named = ["[image/svg+xml: 6 bytes]", *empty_names, "[text/plain: file:///a]", "\ufffd"]
+    links = ["[text/plain: file:///a]", "[application/zip: 2 bytes]"]
+    named = ["[image/svg+xml: 6 bytes]", *empty_names, *links, "\ufffd"]
     assert read.text.split("\n") == (["no", *named] if failed else named)
 
 
