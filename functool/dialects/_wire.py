@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -43,6 +43,9 @@ _FOREIGN = ("tool_use", "server_tool_use", "tool_result", "redacted_thinking", "
 _kept: WeakKeyDictionary[Tool, dict[Build, tuple[ToolSchema, bytes, tuple[str, ...]]]] = (
     WeakKeyDictionary()
 )
+
+_CUT_OFF = ("length", "model_length")
+"""Why a chat completion may end in the middle of a call."""
 
 MAX_STEPS = 100_000
 """How many steps measuring the depth of a schema may take."""
@@ -311,6 +314,19 @@ def call(name: Any, arguments: Any, id: Any) -> ToolCall:
     return ToolCall(name=name or "", arguments={} if arguments is None else arguments, id=id or "")
 
 
+def cut_off(call: ToolCall) -> ToolCall:
+    """Return a call in which the reply reached its limit, with arguments that a tool refuses.
+
+    What came of the arguments looks whole, and would run without the rest. So they become JSON text
+    that ends in a name. Text of the model's own stays, but no text would mean no arguments.
+    """
+    sent = call.arguments
+    if isinstance(sent, str):
+        return call if sent.strip() else replace(call, arguments='{"')
+    begun = to_json(dict(sent)).decode().removesuffix("}")
+    return replace(call, arguments=f'{begun}, "' if sent else '{"')
+
+
 def is_chat(message: Any) -> bool:
     """Whether something is a chat completion, its message, or the dict of one."""
     choices = get(message, "choices")
@@ -336,6 +352,7 @@ def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) ->
     Of a completion, the first choice is read.
     """
     choices = get(message, "choices")
+    reason = get(choices[0], "finish_reason", "finishReason") if choices else None
     message = get(choices[0], "message") if choices else message
     entries = [
         entry
@@ -343,11 +360,14 @@ def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) ->
         if get(entry, "type") in kinds
     ]
     found = [(entry, get(entry, "function")) for entry in entries]
-    return [
+    calls = [
         call(get(f, "name"), get(f, "arguments"), get(entry, "id"))
         for entry, f in found
         if f is not None
     ]
+    if calls and reason in _CUT_OFF:
+        calls[-1] = cut_off(calls[-1])
+    return calls
 
 
 def contents(result: ToolResult) -> list[Content]:

@@ -26,6 +26,7 @@ from functool.dialects._wire import (
     argument_losses,
     base64_of,
     call,
+    cut_off,
     deferred_names,
     fresh,
     get,
@@ -61,6 +62,9 @@ STRICT = Rules(
     booleans=False,
 )
 """The grammar of `strict: true`."""
+
+CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+"""Why a message may end in the middle of a call."""
 
 SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 """The search over deferred tools, which runs at the provider."""
@@ -101,6 +105,9 @@ def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
 def calls(message: Any) -> list[ToolCall]:
     """Return the calls of a `Message`, of its dict, or of a list of its content blocks.
 
+    If the message was cut off in a call (`max_tokens`), the arguments of that call are text that a
+    tool refuses. Some of them are missing.
+
     Raises:
         TypeError: It is something else.
     """
@@ -111,7 +118,10 @@ def calls(message: Any) -> list[ToolCall]:
     if not (ours and listed(blocks) and all(map(_is_block, blocks))):
         raise mismatch("a Message, its dict or a list of its content blocks", message)
     found = [block for block in blocks if get(block, "type") == "tool_use"]
-    return [call(get(block, "name"), get(block, "input"), get(block, "id")) for block in found]
+    made = [call(get(block, "name"), get(block, "input"), get(block, "id")) for block in found]
+    if found and get(message, "stop_reason") in CUT_OFF and get(blocks[-1], "type") == "tool_use":
+        made[-1] = cut_off(made[-1])
+    return made
 
 
 def result(result: ToolResult) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from functool.dialects._wire import (
     Tools,
     argument_losses,
     call,
+    cut_off,
     fresh,
     get,
     listed,
@@ -72,7 +73,8 @@ def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
 def calls(message: Any) -> list[ToolCall]:
     """Return the calls of a response of `converse`, or of its message.
 
-    Those of tools that run at the provider are left out.
+    Those of tools that run at the provider are left out. If the response was cut off in a call
+    (`max_tokens`), the arguments of that call are text that a tool refuses.
 
     Raises:
         TypeError: It is something else.
@@ -81,11 +83,15 @@ def calls(message: Any) -> list[ToolCall]:
     if not listed(content) or any(get(part, "type") is not None for part in content):
         raise mismatch("a response of converse or its message", message)
     found = [block for part in content if (block := get(part, "toolUse")) is not None]
-    return [
+    made = [
         call(get(block, "name"), get(block, "input"), get(block, "toolUseId"))
         for block in found
         if get(block, "type") != "server_tool_use"
     ]
+    is_last = made and get(get(content[-1], "toolUse"), "toolUseId") == made[-1].id
+    if is_last and get(message, "stopReason") in anthropic.CUT_OFF:
+        made[-1] = cut_off(made[-1])
+    return made
 
 
 def result(result: ToolResult) -> dict[str, Any]:

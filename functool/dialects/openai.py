@@ -21,6 +21,7 @@ from functool.dialects._wire import (
     Deferred,
     Tools,
     call,
+    cut_off,
     data_url,
     deferred_names,
     fresh,
@@ -94,7 +95,9 @@ def calls(message: Any) -> list[ToolCall]:
     if not listed(items) or not all(isinstance(get(item, "type"), str) for item in items):
         raise mismatch("a Response, its dict or a list of its output items", message)
     found = [item for item in items if get(item, "type") == "function_call"]
-    return [call(get(item, "name"), get(item, "arguments"), get(item, "call_id")) for item in found]
+    made = [call(get(item, "name"), get(item, "arguments"), get(item, "call_id")) for item in found]
+    ended = [get(item, "status") != "incomplete" for item in found]
+    return [one if whole else cut_off(one) for one, whole in zip(made, ended, strict=True)]
 
 
 def result(result: ToolResult) -> dict[str, Any]:

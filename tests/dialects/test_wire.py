@@ -17,6 +17,7 @@ from functool import (
     TextContent,
     Tool,
     ToolResult,
+    Toolset,
     WrapperTool,
 )
 from functool.dialects import (
@@ -102,6 +103,70 @@ def test_a_file_that_a_provider_cannot_read_is_named(dialect, kind, link):
     named = ToolResult(output=[words, name, *([name] * len(images))])
 
     assert dialect.result(given) == dialect.result(named)
+
+
+def anthropic_answer(arguments, whole):
+    block = {"type": "tool_use", "id": "c1", "name": "forget", "input": arguments}
+    reason = "tool_use" if whole else "max_tokens"
+    return {"role": "assistant", "stop_reason": reason, "content": [block]}
+
+
+def bedrock_answer(arguments, whole):
+    block = {"toolUse": {"toolUseId": "c1", "name": "forget", "input": arguments}}
+    message = {"role": "assistant", "content": [block]}
+    reason = "tool_use" if whole else "model_context_window_exceeded"
+    return {"output": {"message": message}, "stopReason": reason}
+
+
+def openai_answer(arguments, whole):
+    status = "completed" if whole else "incomplete"
+    item = {"type": "function_call", "call_id": "c1", "name": "forget", "arguments": arguments}
+    return {"output": [{**item, "status": status}]}
+
+
+def chat_answer(arguments, whole):
+    entry = {"id": "c1", "function": {"name": "forget", "arguments": arguments}}
+    message = {"role": "assistant", "tool_calls": [entry]}
+    reason = "tool_calls" if whole else "length"
+    return {"choices": [{"message": message, "finish_reason": reason}]}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer", "arguments"),
+    [
+        *[(anthropic, anthropic_answer, given) for given in ({}, {"what": "cats"})],
+        *[(bedrock, bedrock_answer, given) for given in ({}, {"what": "cats"})],
+        *[(mistral, chat_answer, given) for given in ({}, {"what": "cats"}, "")],
+        (openai, openai_answer, ""),
+        (openai_chat, chat_answer, ""),
+    ],
+)
+def test_a_call_in_which_the_answer_was_cut_off_does_not_run(dialect, answer, arguments):
+    """An SDK's object holds what came of the arguments. That looks whole, and would run without the rest."""
+
+    @FunctionTool
+    def forget(what: str = "everything", but: str = "") -> None:
+        """Forget."""
+
+    def ran(whole):
+        [call] = dialect.calls(answer(arguments, whole))
+        return Toolset([forget]).call_sync(call).success
+
+    assert (ran(whole=True), ran(whole=False)) == (True, False)
+
+
+@pytest.mark.parametrize("dialect", [openai_chat, mistral])
+def test_a_call_whose_text_came_whole_runs(dialect):
+    """The limit may be reached right behind a call."""
+    assert dialect.calls(chat_answer('{"a": 1}', whole=False))[0].arguments == '{"a": 1}'
+
+
+def test_a_call_before_the_last_block_came_whole():
+    """Only in the last block of a message can the reply be cut off."""
+    answer = anthropic_answer({}, whole=False)
+    answer["content"].append({"type": "text", "text": "And th"})
+
+    assert anthropic.calls(answer)[0].arguments == {}
 
 
 def test_a_scheme_has_no_case(dialect):
