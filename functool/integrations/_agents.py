@@ -168,7 +168,7 @@ def stopping_with(kind: type[Tripwire]) -> Iterator[None]:
     except Tripwire as tripwire:
         both = kind if type(tripwire) is Tripwire else _class_of_both(tripwire, kind)
         stop = both.__new__(both)
-        Tripwire.__init__(stop)  # The framework's class may set attributes.
+        Tripwire.__init__(stop, str(tripwire))  # The class of the framework may set attributes.
         stop.args = tripwire.args
         vars(stop).update(vars(tripwire))
         raise stop from tripwire
