@@ -26,6 +26,7 @@ from functool.content import base64_of as base64_of
 from functool.content import data_url as data_url
 from functool.content import text_in as text_in
 from functool.dialects import Lost, placed
+from functool.guardrails.labels import labels_on
 from functool.schema.json_schema import children, lookup, walk
 
 Tools = Tool | Iterable[Tool] | Toolset
@@ -389,9 +390,11 @@ def sendable(result: ToolResult, *schemes: str) -> list[Content]:
     """Return what a model reads of a result, for a provider that reads URLs of these schemes.
 
     Other links, such as `file:` of an MCP server, and files without bytes are named: the provider
-    would refuse them, and with them every later request of the conversation.
+    would refuse them, and with them every later request of the conversation. So are the links of an
+    untrusted tool: they may lead anywhere, also nowhere.
     """
     parts = contents(result)
+    schemes = () if labels_on(result) else schemes
     return [part if _is_there(part, schemes) else TextContent(text=text_of(part)) for part in parts]
 
 

@@ -9,6 +9,7 @@ import pytest
 from pydantic import Field
 
 from functool import (
+    Content,
     DefinitionError,
     FileContent,
     FunctionTool,
@@ -16,8 +17,10 @@ from functool import (
     SchemaTool,
     TextContent,
     Tool,
+    ToolCall,
     ToolResult,
     Toolset,
+    ToolSettings,
     WrapperTool,
 )
 from functool.dialects import (
@@ -153,6 +156,24 @@ def test_a_call_in_which_the_answer_was_cut_off_does_not_run(dialect, answer, ar
         return Toolset([forget]).call_sync(call).success
 
     assert (ran(whole=True), ran(whole=False)) == (True, False)
+
+
+def test_a_link_of_an_untrusted_tool_is_named(dialect):
+    """Where it leads is not known. If it leads nowhere, a provider refuses the request, and every later one."""
+    if dialect is mcp:
+        pytest.skip("an MCP client decides itself")
+
+    def look(uri: str) -> list[Content]:
+        """Look."""
+        return [FileContent(uri=uri, media_type="application/pdf"), ImageContent(uri=uri)]
+
+    tool = FunctionTool(look, settings=ToolSettings(untrusted=True))
+    for uri in ("https://example.com/a", "s3://bucket/a"):
+        call = ToolCall(name="look", arguments={"uri": uri})
+        result = Toolset([tool]).call_sync(call)
+        names = [f"[application/pdf: {uri}]", f"[image/png: {uri}]"]
+        named = ToolResult(output=[TextContent(text=name) for name in names])
+        assert dialect.result(result) == dialect.result(named)
 
 
 @pytest.mark.parametrize("dialect", [openai_chat, mistral])

@@ -704,6 +704,20 @@ def test_content_that_no_provider_takes_is_named(bridge: Any, failed: bool) -> N
     assert read.text.split("\n") == (["no", *named] if failed else named)
 
 
+def test_a_link_of_an_untrusted_tool_is_named(bridge: Any) -> None:
+    """It may lead anywhere, and some frameworks fetch what a link names."""
+    link = FileContent(uri="https://example.com/a.pdf", media_type="application/pdf")
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def look() -> list[Any]:
+        """Look."""
+        return ["See:", link]
+
+    outcome = play(bridge, [look], [("c1", "look", {})], "done")
+
+    assert outcome.of("c1").text == "See:\n[application/pdf: https://example.com/a.pdf]"
+
+
 def test_sounds_and_files_do_not_end_the_run(bridge: Any) -> None:
     """Content that a framework has no place for is named in the text, and the run goes on."""
 
