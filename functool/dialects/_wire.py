@@ -54,6 +54,14 @@ MAX_STEPS = 100_000
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """The names that most providers take."""
 
+_STARTS = {
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
+}
+"""How the bytes of images begin."""
+
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The images that most models can see."""
 
@@ -377,13 +385,25 @@ def contents(result: ToolResult) -> list[Content]:
     Blank texts are left out, and an image without bytes is named: providers refuse both.
     """
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
-    parts: list[Content] = [*failure, *map(_named_if_empty, result.output)]
+    parts: list[Content] = [*failure, *map(_named_if_empty, map(with_true_type, result.output))]
     return [part for part in parts if not isinstance(part, TextContent) or part.text.strip()]
 
 
 def _named_if_empty(part: Content) -> Content:
     is_empty = isinstance(part, ImageContent) and part.data == b""
     return TextContent(text=text_of(part)) if is_empty else part
+
+
+def with_true_type(part: Content) -> Content:
+    """Return an image with the type that its bytes show; any other part unchanged.
+
+    Providers refuse an image of another type than it says. An author may have left the type out,
+    and many servers say PNG of every image.
+    """
+    if not isinstance(part, ImageContent) or not part.data:
+        return part
+    kinds = (kind for kind, start in _STARTS.items() if start.match(part.data))
+    return replace(part, media_type=next(kinds, part.media_type))
 
 
 def sendable(result: ToolResult, *schemes: str) -> list[Content]:

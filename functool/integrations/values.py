@@ -23,6 +23,7 @@ from functool import (
 )
 from functool.call import to_json
 from functool.content import from_data_url
+from functool.dialects._wire import with_true_type
 from functool.dialects.mcp import shows_another
 from functool.dialects.openai import reads
 from functool.guardrails.labels import labels_on
@@ -96,7 +97,7 @@ def shown(result: ToolResult) -> list[Content]:
     """
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
     schemes = () if labels_on(result) else _FOLLOWED
-    parts = [_takeable(part, schemes) for part in [*failure, *result.output]]
+    parts = [_takeable(with_true_type(part), schemes) for part in [*failure, *result.output]]
     return [part for part in parts if not isinstance(part, TextContent) or part.text.strip()]
 
 

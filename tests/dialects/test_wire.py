@@ -158,6 +158,35 @@ def test_a_call_in_which_the_answer_was_cut_off_does_not_run(dialect, answer, ar
     assert (ran(whole=True), ran(whole=False)) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [
+        ("image/png", b"\x89PNG\r\n\x1a\n"),
+        ("image/jpeg", b"\xff\xd8\xff\xe0"),
+        ("image/gif", b"GIF89a"),
+        ("image/webp", b"RIFF\n\x00\n\x00WEBPVP8 "),
+    ],
+)
+def test_an_image_has_the_type_that_its_bytes_show(kind, start):
+    """`ImageContent(data=...)` says PNG if nobody says otherwise, and so do many servers. Providers refuse another type."""
+    given = [ImageContent(data=start, media_type=said) for said in ("image/png", "image/jpeg", "x")]
+    right = ImageContent(data=start, media_type=kind)
+
+    for dialect in (openai, anthropic, gemini, bedrock, mistral, mcp):
+        sent = [dialect.result(ToolResult(output=[image])) for image in (*given, right)]
+        assert sent == [sent[-1]] * 4
+
+
+def test_an_image_of_an_unknown_kind_keeps_its_type():
+    """Only its author may know what it is."""
+    odd = ImageContent(data=b"\xff\xd8", media_type="image/gif")
+
+    assert (
+        anthropic.result(ToolResult(output=[odd]))["content"][0]["source"]["media_type"]
+        == "image/gif"
+    )
+
+
 def test_a_link_of_an_untrusted_tool_is_named(dialect):
     """Where it leads is not known. If it leads nowhere, a provider refuses the request, and every later one."""
     if dialect is mcp:
