@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -332,7 +333,7 @@ def cut_off(call: ToolCall) -> ToolCall:
     sent = call.arguments
     if isinstance(sent, str):
         return call if sent.strip() else replace(call, arguments='{"')
-    begun = to_json(dict(sent)).decode().removesuffix("}")
+    begun = json.dumps(dict(sent)).removesuffix("}")  # It takes half of a character, too.
     return replace(call, arguments=f'{begun}, "' if sent else '{"')
 
 

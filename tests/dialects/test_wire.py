@@ -211,6 +211,13 @@ def test_a_call_whose_text_came_whole_runs(dialect):
     assert dialect.calls(chat_answer('{"a": 1}', whole=False))[0].arguments == '{"a": 1}'
 
 
+def test_a_call_that_was_cut_off_may_hold_any_text():
+    """Half of a character is no reason to lose the whole answer."""
+    [call] = anthropic.calls(anthropic_answer({"what": "\ud800"}, whole=False))
+
+    assert call.arguments == '{"what": "\\ud800", "'
+
+
 def test_a_call_before_the_last_block_came_whole():
     """Only in the last block of a message can the reply be cut off."""
     answer = anthropic_answer({}, whole=False)
