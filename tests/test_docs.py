@@ -18,6 +18,8 @@ from types import ModuleType
 
 import pytest
 
+from functool import Context, FunctionTool, ToolSettings
+from functool.dialects import StreamBroken, openai_chat
 from tests.dialects.loopback import serving
 
 ROOT = Path(__file__).parent.parent
@@ -181,6 +183,32 @@ def test_a_loop_is_short():
 
     assert len(loops) == 8
     assert max(len(code.splitlines()) for code in loops) <= 30
+
+
+@pytest.mark.parametrize("lost", [OSError("connection lost"), None])
+def test_a_streamed_loop_says_what_ran(lost):
+    """The function that the streamed loops share raises `StreamBroken` itself, also where the connection broke."""
+    page = {}
+    shared = next(b for b in blocks(ROOT / "docs" / "loop.md") if "async def read(" in b.code)
+    exec(shared.code, page)
+
+    @FunctionTool(settings=ToolSettings(read_only=True))
+    async def ping() -> str:
+        """Answer."""
+        return "pong"
+
+    async def chunks():
+        entry = {"index": 0, "id": "c1", "function": {"name": "ping", "arguments": "{}"}}
+        yield {"choices": [{"index": 0, "delta": {"tool_calls": [entry]}}]}
+        await asyncio.sleep(0)
+        if lost is not None:
+            raise lost
+
+    with pytest.raises(StreamBroken) as broken:
+        asyncio.run(page["read"](openai_chat.StreamReader(ping), chunks(), Context()))
+
+    assert broken.value.__cause__ is lost
+    assert len(broken.value.results) == 1
 
 
 def test_every_page_is_seen():

@@ -32,6 +32,7 @@ class GeneratedChunks:
 
     def __init__(self) -> None:
         self._open: Written | None = None
+        self._cut = False  # Whether a call began before the last piece of another one.
         self._pieces: dict[str, Any] = {}
         self._gaps = 0
         self._fits = True
@@ -63,13 +64,15 @@ class GeneratedChunks:
         reason = get(candidate, "finish_reason", "finishReason")
         if reason is not None and _word(reason) != "FINISH_REASON_UNSPECIFIED":
             # A call whose last piece is missing has lost some, whatever the reason says.
-            reply.end(_word(reason), complete=_word(reason) == "STOP" and self._open is None)
+            cut = self._cut or self._open is not None
+            reply.end(_word(reason), complete=_word(reason) == "STOP" and not cut)
 
     def _call(self, entry: Any, reply: Reply) -> None:
         name, args = get(entry, "name"), get(entry, "args")
         if self._open is None or name:
             if not name:
                 raise no_such_call()
+            self._cut = self._cut or self._open is not None
             self._open = reply.start(self._count, name, get(entry, "id"))
             self._count, self._pieces, self._gaps = self._count + 1, {}, 0
             self._fits = True

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -26,6 +27,7 @@ from functool.content import base64_of as base64_of
 from functool.content import data_url as data_url
 from functool.content import text_in as text_in
 from functool.dialects import Lost, placed
+from functool.guardrails.labels import labels_on
 from functool.schema.json_schema import children, lookup, walk
 
 Tools = Tool | Iterable[Tool] | Toolset
@@ -44,11 +46,22 @@ _kept: WeakKeyDictionary[Tool, dict[Build, tuple[ToolSchema, bytes, tuple[str, .
     WeakKeyDictionary()
 )
 
+_CUT_OFF = ("length", "model_length")
+"""Why a chat completion may end in the middle of a call."""
+
 MAX_STEPS = 100_000
 """How many steps measuring the depth of a schema may take."""
 
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """The names that most providers take."""
+
+_STARTS = {
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
+}
+"""How the bytes of images begin."""
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The images that most models can see."""
@@ -311,6 +324,19 @@ def call(name: Any, arguments: Any, id: Any) -> ToolCall:
     return ToolCall(name=name or "", arguments={} if arguments is None else arguments, id=id or "")
 
 
+def cut_off(call: ToolCall) -> ToolCall:
+    """Return a call in which the reply reached its limit, with arguments that a tool refuses.
+
+    What came of the arguments looks whole, and would run without the rest. So they become JSON text
+    that ends in a name. Text of the model's own stays, but no text would mean no arguments.
+    """
+    sent = call.arguments
+    if isinstance(sent, str):
+        return call if sent.strip() else replace(call, arguments='{"')
+    begun = json.dumps(dict(sent)).removesuffix("}")  # It takes half of a character, too.
+    return replace(call, arguments=f'{begun}, "' if sent else '{"')
+
+
 def is_chat(message: Any) -> bool:
     """Whether something is a chat completion, its message, or the dict of one."""
     choices = get(message, "choices")
@@ -336,6 +362,7 @@ def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) ->
     Of a completion, the first choice is read.
     """
     choices = get(message, "choices")
+    reason = get(choices[0], "finish_reason", "finishReason") if choices else None
     message = get(choices[0], "message") if choices else message
     entries = [
         entry
@@ -343,11 +370,14 @@ def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) ->
         if get(entry, "type") in kinds
     ]
     found = [(entry, get(entry, "function")) for entry in entries]
-    return [
+    calls = [
         call(get(f, "name"), get(f, "arguments"), get(entry, "id"))
         for entry, f in found
         if f is not None
     ]
+    if calls and reason in _CUT_OFF:
+        calls[-1] = cut_off(calls[-1])
+    return calls
 
 
 def contents(result: ToolResult) -> list[Content]:
@@ -356,13 +386,45 @@ def contents(result: ToolResult) -> list[Content]:
     Blank texts are left out, and an image without bytes is named: providers refuse both.
     """
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
-    parts: list[Content] = [*failure, *map(_named_if_empty, result.output)]
+    parts: list[Content] = [*failure, *map(_named_if_empty, map(with_true_type, result.output))]
     return [part for part in parts if not isinstance(part, TextContent) or part.text.strip()]
 
 
 def _named_if_empty(part: Content) -> Content:
     is_empty = isinstance(part, ImageContent) and part.data == b""
     return TextContent(text=text_of(part)) if is_empty else part
+
+
+def with_true_type(part: Content) -> Content:
+    """Return an image with the type that its bytes show; any other part unchanged.
+
+    Providers refuse an image of another type than it says. An author may have left the type out,
+    and many servers say PNG of every image.
+    """
+    if not isinstance(part, ImageContent) or not part.data:
+        return part
+    kinds = (kind for kind, start in _STARTS.items() if start.match(part.data))
+    return replace(part, media_type=next(kinds, part.media_type))
+
+
+def sendable(result: ToolResult, *schemes: str) -> list[Content]:
+    """Return what a model reads of a result, for a provider that reads URLs of these schemes.
+
+    Other links, such as `file:` of an MCP server, and files without bytes are named: the provider
+    would refuse them, and with them every later request of the conversation. So are the links of an
+    untrusted tool: they may lead anywhere, also nowhere.
+    """
+    parts = contents(result)
+    schemes = () if labels_on(result) else schemes
+    return [part if _is_there(part, schemes) else TextContent(text=text_of(part)) for part in parts]
+
+
+def _is_there(part: Content, schemes: Collection[str]) -> bool:
+    if isinstance(part, TextContent):
+        return True
+    if part.data is not None:
+        return part.data != b""
+    return (part.uri or "").partition(":")[0].lower() in schemes
 
 
 def text_of(part: Content) -> str:

@@ -26,7 +26,7 @@ from functool.dialects._wire import (
     argument_losses,
     base64_of,
     call,
-    contents,
+    cut_off,
     deferred_names,
     fresh,
     get,
@@ -34,6 +34,7 @@ from functool.dialects._wire import (
     mismatch,
     name_losses,
     over,
+    sendable,
     size,
     text_of,
     told,
@@ -61,6 +62,9 @@ STRICT = Rules(
     booleans=False,
 )
 """The grammar of `strict: true`."""
+
+CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+"""Why a message may end in the middle of a call."""
 
 SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 """The search over deferred tools, which runs at the provider."""
@@ -101,6 +105,9 @@ def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
 def calls(message: Any) -> list[ToolCall]:
     """Return the calls of a `Message`, of its dict, or of a list of its content blocks.
 
+    If the message was cut off in a call (`max_tokens`), the arguments of that call are text that a
+    tool refuses. Some of them are missing.
+
     Raises:
         TypeError: It is something else.
     """
@@ -111,7 +118,10 @@ def calls(message: Any) -> list[ToolCall]:
     if not (ours and listed(blocks) and all(map(_is_block, blocks))):
         raise mismatch("a Message, its dict or a list of its content blocks", message)
     found = [block for block in blocks if get(block, "type") == "tool_use"]
-    return [call(get(block, "name"), get(block, "input"), get(block, "id")) for block in found]
+    made = [call(get(block, "name"), get(block, "input"), get(block, "id")) for block in found]
+    if found and get(message, "stop_reason") in CUT_OFF and get(blocks[-1], "type") == "tool_use":
+        made[-1] = cut_off(made[-1])
+    return made
 
 
 def result(result: ToolResult) -> dict[str, Any]:
@@ -119,7 +129,7 @@ def result(result: ToolResult) -> dict[str, Any]:
 
     A failure is text only, as the API demands.
     """
-    blocks = [_block(part) for part in contents(result)]
+    blocks = [_block(part) for part in sendable(result, "https")]
     plain = result.is_error or all(block["type"] == "text" for block in blocks)
     content = result.text if plain else blocks
     return {
@@ -204,22 +214,19 @@ def _block(part: Content) -> dict[str, Any]:
             "type": "image",
             "source": {"type": "base64", "media_type": part.media_type, "data": base64_of(part)},
         }
-    if isinstance(part, FileContent) and part.media_type in ("application/pdf", "text/plain"):
-        return {
-            "type": "document",
-            "source": _source(part),
-            **({"title": part.name} if part.name else {}),
-        }
+    if isinstance(part, FileContent) and (source := _source(part)) is not None:
+        title = {"title": part.name} if part.name else {}
+        return {"type": "document", "source": source, **title}
     return {"type": "text", "text": text_of(part)}
 
 
-def _source(part: FileContent) -> dict[str, Any]:
-    if part.data is None:
-        return {"type": "url", "url": part.uri}
-    if part.media_type == "text/plain":
-        return {
-            "type": "text",
-            "media_type": "text/plain",
-            "data": part.data.decode(errors="replace"),
-        }
-    return {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}
+def _source(part: FileContent) -> dict[str, Any] | None:
+    """Return where a document is, or None if the API does not read it. Of links it reads PDF."""
+    if part.media_type == "application/pdf":
+        if part.data is None:
+            return {"type": "url", "url": part.uri}
+        return {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}
+    if part.media_type == "text/plain" and part.data is not None:
+        text = part.data.decode(errors="replace")
+        return {"type": "text", "media_type": "text/plain", "data": text}
+    return None

@@ -20,13 +20,14 @@ from functool.dialects._wire import (
     Tools,
     argument_losses,
     call,
-    contents,
+    cut_off,
     fresh,
     get,
     listed,
     mismatch,
     name_losses,
     request_losses,
+    sendable,
     size,
     text_of,
     with_deferred,
@@ -72,7 +73,8 @@ def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
 def calls(message: Any) -> list[ToolCall]:
     """Return the calls of a response of `converse`, or of its message.
 
-    Those of tools that run at the provider are left out.
+    Those of tools that run at the provider are left out. If the response was cut off in a call
+    (`max_tokens`), the arguments of that call are text that a tool refuses.
 
     Raises:
         TypeError: It is something else.
@@ -81,19 +83,27 @@ def calls(message: Any) -> list[ToolCall]:
     if not listed(content) or any(get(part, "type") is not None for part in content):
         raise mismatch("a response of converse or its message", message)
     found = [block for part in content if (block := get(part, "toolUse")) is not None]
-    return [
+    made = [
         call(get(block, "name"), get(block, "input"), get(block, "toolUseId"))
         for block in found
         if get(block, "type") != "server_tool_use"
     ]
+    is_last = made and get(get(content[-1], "toolUse"), "toolUseId") == made[-1].id
+    if is_last and get(message, "stopReason") in anthropic.CUT_OFF:
+        made[-1] = cut_off(made[-1])
+    return made
 
 
 def result(result: ToolResult) -> dict[str, Any]:
     """Return the result as a block of the next user message, its bytes as bytes.
 
-    Sounds become placeholders.
+    Sounds become placeholders. The name of a document holds the id of the call, because the API
+    refuses two documents of the same name in one request.
     """
-    blocks = [_block(part, number) for number, part in enumerate(contents(result), 1)]
+    blocks = [
+        _block(part, f"{result.call_id} {number}".strip())
+        for number, part in enumerate(sendable(result, "s3"), 1)
+    ]
     return {
         "toolResult": {
             "toolUseId": result.call_id,
@@ -132,24 +142,19 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     return {"toolSpec": spec}, [*lost[:1], *names, *lost[1:]]
 
 
-def _block(part: Content, number: int) -> dict[str, Any]:
-    if isinstance(part, ImageContent) and part.media_type in _IMAGES and (source := _source(part)):
-        return {"image": {"format": _IMAGES[part.media_type], "source": source}}
-    if (
-        isinstance(part, FileContent)
-        and part.media_type in _DOCUMENTS
-        and (source := _source(part))
-    ):
+def _block(part: Content, place: str) -> dict[str, Any]:
+    if isinstance(part, ImageContent) and part.media_type in _IMAGES:
+        return {"image": {"format": _IMAGES[part.media_type], "source": _source(part)}}
+    if isinstance(part, FileContent) and part.media_type in _DOCUMENTS:
         # The API takes letters, digits, single spaces, hyphens, parentheses and brackets.
-        name = (
-            " ".join(re.sub(r"[^a-zA-Z0-9()\[\]-]", " ", part.name or "").split())[:200]
-            or f"file {number}"
-        )
-        return {"document": {"format": _DOCUMENTS[part.media_type], "name": name, "source": source}}
+        name = f"{(part.name or 'file')[:100]} ({place})"
+        name = " ".join(re.sub(r"[^a-zA-Z0-9()\[\]-]", " ", name).split())[:200]
+        kind, source = _DOCUMENTS[part.media_type], _source(part)
+        return {"document": {"format": kind, "name": name, "source": source}}
     return {"text": text_of(part)}
 
 
 def _source(part: ImageContent | FileContent) -> dict[str, Any]:
     if part.data is not None:
         return {"bytes": part.data}
-    return {"s3Location": {"uri": part.uri}} if (part.uri or "").startswith("s3://") else {}
+    return {"s3Location": {"uri": part.uri}}

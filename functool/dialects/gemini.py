@@ -21,13 +21,13 @@ from functool.dialects._wire import (
     Tools,
     argument_losses,
     call,
-    contents,
     fresh,
     get,
     listed,
     mismatch,
     name_losses,
     request_losses,
+    sendable,
     text_of,
     with_deferred,
 )
@@ -124,12 +124,13 @@ def result(result: ToolResult, *, name: str = "") -> dict[str, Any]:
         name: The name of the function, `call.name`. The API wants it beside the id, and a result
             does not hold it.
     """
+    sent = sendable(result, "https", "http", "gs")
     shown = [
         part
-        for part in contents(result)
+        for part in sent
         if isinstance(part, (ImageContent, FileContent)) and part.media_type in _SHOWN
     ]
-    texts = [text_of(part) for part in contents(result) if part not in shown]
+    texts = [text_of(part) for part in sent if part not in shown]
     response: dict[str, Any] = {
         "response": {"error" if result.is_error else "output": "\n".join(texts)}
     }

@@ -18,7 +18,6 @@ from functool.dialects._wire import (
     Deferred,
     Tools,
     call,
-    contents,
     data_url,
     fresh,
     function_calls,
@@ -29,6 +28,7 @@ from functool.dialects._wire import (
     mismatch,
     name_losses,
     request_losses,
+    sendable,
     text_of,
     with_deferred,
 )
@@ -80,7 +80,7 @@ def result(result: ToolResult) -> dict[str, Any]:
 
     PNG, JPEG, GIF and WebP images are parts of it; anything else becomes a placeholder.
     """
-    parts = [_part(part) for part in contents(result)]
+    parts = [_part(part) for part in sendable(result, "https", "http", "data")]
     content = result.text if all(part["type"] == "text" for part in parts) else parts
     return {"role": "tool", "tool_call_id": result.call_id, "content": content}
 

@@ -12,7 +12,7 @@ from typing import Any
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult, ToolSchema
 from functool.dialects import Lost
 from functool.dialects._response_events import ResponseEvents
-from functool.dialects._rules import Rules
+from functool.dialects._rules import Rules, split
 from functool.dialects._stream import Reader
 from functool.dialects._subset import in_words
 from functool.dialects._walk import render
@@ -21,7 +21,7 @@ from functool.dialects._wire import (
     Deferred,
     Tools,
     call,
-    contents,
+    cut_off,
     data_url,
     deferred_names,
     fresh,
@@ -30,6 +30,7 @@ from functool.dialects._wire import (
     mismatch,
     name_losses,
     over,
+    sendable,
     size,
     text_of,
     told,
@@ -42,6 +43,17 @@ PLAIN = Rules(items=True)
 """Without strict: anything, but every array needs `items`, and the root holds no combinators."""
 
 MAX_TOOLS = 128
+
+_FILES = split(
+    "pdf rtf json json5 x-json5 x-ndjson csv x-iif yaml x-yaml toml x-toml javascript typescript "
+    "graphql x-graphql x-awk x-bash x-httpd-php x-httpd-php-source x-patch x-php x-powershell "
+    "x-protobuf x-rust x-scala x-sql x-subrip x-terraform msword vnd.ms-excel vnd.ms-powerpoint "
+    "vnd.openxmlformats-officedocument.wordprocessingml.document "
+    "vnd.openxmlformats-officedocument.spreadsheetml.sheet "
+    "vnd.openxmlformats-officedocument.presentationml.presentation "
+    "vnd.oasis.opendocument.text vnd.apple.iwork vnd.apple.keynote vnd.apple.pages"
+)
+"""The files that are read, of the types `application/...`."""
 
 SEARCH = {"type": "tool_search"}
 """The search over deferred tools, which runs at the provider."""
@@ -83,12 +95,14 @@ def calls(message: Any) -> list[ToolCall]:
     if not listed(items) or not all(isinstance(get(item, "type"), str) for item in items):
         raise mismatch("a Response, its dict or a list of its output items", message)
     found = [item for item in items if get(item, "type") == "function_call"]
-    return [call(get(item, "name"), get(item, "arguments"), get(item, "call_id")) for item in found]
+    made = [call(get(item, "name"), get(item, "arguments"), get(item, "call_id")) for item in found]
+    ended = [get(item, "status") != "incomplete" for item in found]
+    return [one if whole else cut_off(one) for one, whole in zip(made, ended, strict=True)]
 
 
 def result(result: ToolResult) -> dict[str, Any]:
     """Return the result as an input item of the next request. A sound becomes a placeholder."""
-    parts = [_part(part) for part in contents(result)]
+    parts = [_part(part) for part in sendable(result, "https", "http", "data")]
     output = result.text if all(part["type"] == "input_text" for part in parts) else parts
     return {"type": "function_call_output", "call_id": result.call_id, "output": output}
 
@@ -103,6 +117,14 @@ class StreamReader(Reader):
 
     def __init__(self, tools: Tools | None = None) -> None:
         super().__init__(ResponseEvents(), tools)
+
+
+def reads(media_type: str) -> bool:
+    """Whether the API reads files of this type."""
+    family, _, name = media_type.partition(";")[0].strip().lower().partition("/")
+    if family == "application":
+        return name in _FILES
+    return family == "text" or (family, name) == ("message", "rfc822")
 
 
 def parameters(tool: Tool) -> tuple[dict[str, Any], list[str]]:
@@ -144,7 +166,7 @@ def _part(part: Content) -> dict[str, Any]:
         return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
     if isinstance(part, FileContent) and part.data is None:
         return {"type": "input_file", "file_url": data_url(part)}
-    if isinstance(part, FileContent):
+    if isinstance(part, FileContent) and reads(part.media_type):
         name = part.name or f"file{mimetypes.guess_extension(part.media_type) or ''}"
         return {"type": "input_file", "file_data": data_url(part), "filename": name}
     return {"type": "input_text", "text": text_of(part)}

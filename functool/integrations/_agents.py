@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -25,6 +26,7 @@ from functool import (
     ToolError,
     ToolResult,
     ToolSchema,
+    Tripwire,
 )
 from functool.approval import Grant, defaults_of, definition_of, json_copy, same_json
 from functool.call import failure_of, metadata_of, to_json
@@ -151,6 +153,38 @@ async def answer_to(tool: Tool, call: ToolCall, context: Context[Any]) -> ToolRe
     if not tool.is_enabled(context):
         return failure_of(ToolDisabledError.of(tool.name))
     return await tool.invoke(call, context)
+
+
+@contextmanager
+def stopping_with(kind: type[Tripwire]) -> Iterator[None]:
+    """Raise a `Tripwire` of this block as `kind`, which ends a run of a framework.
+
+    It keeps its attributes, and is still caught by its own class.
+    """
+    try:
+        yield
+    except kind:  # It left an agent inside of the tool.
+        raise
+    except Tripwire as tripwire:
+        both = kind if type(tripwire) is Tripwire else _class_of_both(tripwire, kind)
+        stop = both.__new__(both)
+        Tripwire.__init__(stop, str(tripwire))  # The class of the framework may set attributes.
+        stop.args = tripwire.args
+        vars(stop).update(vars(tripwire))
+        raise stop from tripwire
+
+
+def _class_of_both(tripwire: Tripwire, kind: type[Tripwire]) -> type[Tripwire]:
+    """Return a class that is that of a tripwire and `kind`.
+
+    No pickle can name it, so what is pickled is the tripwire.
+    """
+
+    def reduce(self: Tripwire) -> tuple[Any, ...]:
+        return copy.copy, (tripwire,), {"results": self.results}
+
+    own = type(tripwire)
+    return type(own.__name__, (own, kind), {"__module__": own.__module__, "__reduce__": reduce})
 
 
 def refusing(request: ApprovalRequest, reason: str, context: Context[Any]) -> Context[Any]:
@@ -333,9 +367,17 @@ def key_of(bridge: str, context: Context[Any], text: str) -> str:
     return json.dumps([bridge, tool, context.call.id if context.call else "", text])
 
 
-def put_aside(context: Context[Any], key: str, paused: Any) -> None:
-    """Keep a paused run in the context's state, with the labels of what its agent has read."""
-    context.state[key] = paused, [*(context.inner_sources or ())]
+@contextmanager
+def put_back(context: Context[Any], key: str, paused: Any) -> Iterator[None]:
+    """Keep a paused run in the context's state if this block, which asks a person, raises.
+
+    The labels of what its agent has read are kept with it.
+    """
+    try:
+        yield
+    except BaseException:  # Nothing has run: the same call may go on here later.
+        context.state[key] = paused, [*(context.inner_sources or ())]
+        raise
 
 
 def taken_up(context: Context[Any], key: str) -> Any:

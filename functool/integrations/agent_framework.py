@@ -30,6 +30,7 @@ from functool.integrations._agents import (
     passed_unasked,
     passes_unasked,
     relayed,
+    stopping_with,
 )
 from functool.integrations.values import media, opened, shown, text_of
 from functool.layers.passing import passing
@@ -274,11 +275,9 @@ async def _invoke(
     )
     if passed_unasked(call, context):
         approved = False  # The rule let it pass, and no person has approved it.
-    try:
+    with stopping_with(RunStopped):
         context = relayed(tool, call, context) if approved else context
         result = await answer_to(tool, call, context)
-    except Tripwire as stop:
-        raise RunStopped(str(stop)) from stop
     if invocation is not None:
         invocation.metadata[RESULT] = result
     return result

@@ -14,7 +14,7 @@ from functool.integrations._agents import (
     decide,
     key_of,
     missing,
-    put_aside,
+    put_back,
     taken_up,
     went_on,
 )
@@ -68,11 +68,8 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
         _claim(made or agent, context)
         paused = _Paused(_session(made or agent, context), made)
     while True:
-        try:
+        with put_back(context, key, paused):
             message = await _decide(paused, context) if paused.requests else text
-        except BaseException:  # Nothing has run: the same call may go on here later.
-            put_aside(context, key, paused)
-            raise
         response = await _run(paused.made or agent, message, paused.session, context, options)
         paused.hear(response)
         # The framework counts only tokens. Each reply of the model stands for one request.

@@ -30,6 +30,7 @@ from functool import (
     Tripwire,
 )
 from functool.content import base64_of
+from functool.dialects._wire import with_true_type
 from functool.executors import inline
 from functool.integrations._agents import answer_to
 from functool.integrations.values import bytes_of, check_readable, json_items, text_of
@@ -332,12 +333,13 @@ def _output(result: ToolResult, text: str) -> Any:
 
 def _blocks(result: ToolResult) -> list[Any] | None:
     """Return the content as Amplifier's blocks, or None if it has no image for a model to see."""
-    if not any(_is_shown(part) for part in result.output):
+    output = [with_true_type(part) for part in result.output]
+    if not any(map(_is_shown, output)):
         return None
     blocks: list[Any] = (
         [] if result.error is None else [amplifier_core.TextBlock(text=result.error.message)]
     )
-    for part in result.output:
+    for part in output:
         if isinstance(part, ImageContent) and part.data and _is_shown(part):
             source = {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}
             blocks.append(amplifier_core.ImageBlock(source=source))

@@ -47,6 +47,7 @@ from functool.integrations._agents import (
     refusing,
     request_of,
     requests_of,
+    stopping_with,
 )
 from functool.integrations.values import bytes_of, json_or_text, shown, text_of, texts_only
 from functool.layers.passing import passing
@@ -146,12 +147,11 @@ class _Exported(BaseTool):
     async def _arun(self, call: ToolCall, bare: bool) -> Any:
         context, stop_forwarding = _context_of(call)
         try:
-            result = await _first(self.tool, call, context)
-            while (request := request_of(result)) and runtime_of_graph() is not None:
-                context = _decided(self.tool, call, request, context)
-                result = await answer_to(self.tool, call, context)
-        except Tripwire as tripwire:
-            raise RunStopped(str(tripwire)) from tripwire
+            with stopping_with(RunStopped):
+                result = await _first(self.tool, call, context)
+                while (request := request_of(result)) and runtime_of_graph() is not None:
+                    context = _decided(self.tool, call, request, context)
+                    result = await answer_to(self.tool, call, context)
         finally:
             stop_forwarding()
         return _bare(result) if bare else _message(result, call)

@@ -13,7 +13,7 @@ from functool.integrations._agents import (
     decide,
     key_of,
     missing,
-    put_aside,
+    put_back,
     taken_up,
     went_on,
 )
@@ -66,12 +66,9 @@ async def runner(
     given: Any = {"messages": [HumanMessage(text)]}
     while True:
         if pause is not None:
-            try:
+            with put_back(context, key, pause):
                 is_gone = await _is_gone(pause, agent, options["config"])
                 given = None if is_gone else Command(resume=await _settle(pause, context))
-            except BaseException:  # Nothing has run: the same call may go on here later.
-                put_aside(context, key, pause)
-                raise
             if given is None:
                 raise went_on()
         state, pending = await _run(agent, given, context, options)

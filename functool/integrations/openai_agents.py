@@ -37,6 +37,7 @@ from functool.integrations._agents import (
     passed_unasked,
     passes_unasked,
     relayed,
+    stopping_with,
 )
 from functool.integrations.values import json_or_text, opened
 from functool.layers.passing import passing
@@ -101,10 +102,8 @@ def export(tool: Tool) -> FunctionTool:
         passed_unasked(call, context)
         if tool.requires_approval and run.is_tool_approved(name, run.tool_call_id):
             context = relayed(tool, call, context)
-        try:
+        with stopping_with(RunStopped):
             result = await answer_to(tool, call, context)
-        except Tripwire as tripwire:
-            raise RunStopped(str(tripwire)) from tripwire
         return _output(result)
 
     async def needs_approval(

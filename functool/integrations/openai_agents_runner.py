@@ -12,7 +12,7 @@ from functool.integrations._agents import (
     decide,
     key_of,
     missing,
-    put_aside,
+    put_back,
     taken_up,
 )
 
@@ -39,11 +39,8 @@ async def runner(agent: Agent[Any], text: str, context: Context[Any], **options:
     while True:
         start: Any = text
         if paused is not None:
-            try:
+            with put_back(context, key, paused):
                 start = await paused.settled(agent, context)
-            except BaseException:  # Nothing has run: the same call may go on here later.
-                put_aside(context, key, paused)
-                raise
         run = await _run(agent, start, context, options)
         if not run.interruptions:
             break

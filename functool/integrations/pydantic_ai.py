@@ -48,7 +48,14 @@ from functool.integrations._agents import (
     relayed,
     request_of,
 )
-from functool.integrations.values import json_or_text, media, output_schema, shown, texts_only
+from functool.integrations.values import (
+    json_items,
+    json_or_text,
+    media,
+    output_schema,
+    shown,
+    texts_only,
+)
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 from functool.schema.json_schema import walk
@@ -68,6 +75,7 @@ try:
         ToolFailed,
         ToolReturn,
     )
+    from pydantic_ai.durable_exec import DurableRunContext
     from pydantic_ai.exceptions import ApprovalRequired as Paused
     from pydantic_ai.exceptions import CallDeferred, UserError
     from pydantic_ai.models.test import TestModel
@@ -274,7 +282,7 @@ async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> 
     if (request := request_of(result)) is not None:
         agreed = with_agreements(tool, call, agreements)
         raise Paused({"approval": request.to_json(), **agreed, **with_sent(run, given)})
-    return _output(result)
+    return _output(result, durable=isinstance(run, DurableRunContext))
 
 
 class _Shared:
@@ -316,14 +324,18 @@ def _forget(key: tuple[int, int]) -> None:
     _runs.pop(key).stop_forwarding()
 
 
-def _output(result: ToolResult) -> Any:
+def _output(result: ToolResult, *, durable: bool) -> Any:
     if result.error is not None:
         raise (ModelRetry if result.error.type == ArgumentError.__name__ else ToolFailed)(
             result.text
         )
     parts = shown(result)
     content = result.text if texts_only(parts) else [_native(part) for part in parts]
-    return ToolReturn(content, metadata=dict(result.metadata)) if result.metadata else content
+    if not result.metadata:
+        return content
+    # A durable run stores the answer as JSON. If it could not, it would make the call again.
+    metadata = json_items(result.metadata) if durable else dict(result.metadata)
+    return ToolReturn(content, metadata=metadata)
 
 
 def _native(part: Content) -> Any:

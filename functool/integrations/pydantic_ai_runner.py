@@ -14,7 +14,7 @@ from functool.integrations._agents import (
     decide,
     key_of,
     missing,
-    put_aside,
+    put_back,
     taken_up,
 )
 
@@ -46,11 +46,8 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
         prompt: str | None = text
         history = _history(context.thread)
         if paused is not None:
-            try:
+            with put_back(context, key, paused):
                 await _settle(paused.run.output, paused.results, context)
-            except BaseException:  # Nothing has run: the same call may go on here later.
-                put_aside(context, key, paused)
-                raise
         used = paused.used if paused else RunUsage()
         usage = options.get("usage") or getattr(context.thread, "usage", RunUsage()) + used
         spent = usage - used  # By other calls, also while this one waited.

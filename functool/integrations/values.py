@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -23,11 +23,17 @@ from functool import (
 )
 from functool.call import to_json
 from functool.content import from_data_url
+from functool.dialects._wire import with_true_type
 from functool.dialects.mcp import shows_another
+from functool.dialects.openai import reads
+from functool.guardrails.labels import labels_on
 
 _KINDS = ("png", "jpeg", "jpg", "gif", "webp", "heic", "heif")
 PICTURES = frozenset(f"image/{kind}" for kind in _KINDS)
 """The types of images that at least one provider takes."""
+
+_FOLLOWED = ("https", "http", "data", "s3", "gs")
+"""The schemes of the links that at least one provider follows."""
 
 
 def levels(tool: Tool) -> Iterator[Tool]:
@@ -84,19 +90,33 @@ def text_of(part: Content) -> str:
 def shown(result: ToolResult) -> list[Content]:
     """Return the content of a result for a framework, which sends it to any provider.
 
-    An image that no provider takes becomes text, and blank texts are left out: providers refuse
-    both, and a framework would end the run.
+    An image or a file that no provider takes, media without bytes, and a link that no provider can
+    follow, such as `file:` of an MCP server, become text. A text becomes valid UTF-8, and blank
+    texts are left out. Providers refuse the others, and a framework would end the run. The links of
+    an untrusted tool become text as well: they may lead anywhere, and some frameworks follow them.
     """
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
-    parts = [_takeable(part) for part in [*failure, *result.output]]
+    schemes = () if labels_on(result) else _FOLLOWED
+    parts = [_takeable(with_true_type(part), schemes) for part in [*failure, *result.output]]
     return [part for part in parts if not isinstance(part, TextContent) or part.text.strip()]
 
 
-def _takeable(part: Content) -> Content:
-    if not isinstance(part, ImageContent) or part.data is None:
-        return part
-    is_taken = part.data and part.media_type in PICTURES
+def _takeable(part: Content, schemes: Collection[str]) -> Content:
+    if isinstance(part, TextContent):
+        is_taken = False
+    elif part.data is None:
+        is_taken = (part.uri or "").partition(":")[0].lower() in schemes
+    else:
+        is_taken = part.data != b"" and _is_read(part)
     return part if is_taken else TextContent(text=text_of(part))
+
+
+def _is_read(part: ImageContent | AudioContent | FileContent) -> bool:
+    """Whether at least one provider reads what has this type."""
+    family = part.media_type.partition("/")[0].lower()
+    if isinstance(part, AudioContent) or family in ("audio", "video"):
+        return True
+    return part.media_type in PICTURES or (isinstance(part, FileContent) and reads(part.media_type))
 
 
 def texts_only(output: Iterable[Content]) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult
+from functool import FileContent, FunctionTool, ImageContent, SchemaTool, ToolCall, ToolResult
 from functool.dialects import anthropic
 from tests.dialects import provider_rules, samples
 from tests.dialects.samples import answers, plant, scores, sdk, search, toolset
@@ -183,6 +183,18 @@ def test_results_hold_text_images_and_documents():
     assert anthropic.result(samples.EMPTY)["content"] == ""
     assert anthropic.result(samples.FAILED)["content"] == "no such title\n[image/png: 8 bytes]"
     assert anthropic.result(samples.FAILED)["is_error"] is True
+
+
+def test_of_links_to_files_pdf_is_read():
+    """Its documents by URL are PDF, and its URLs are `https`."""
+    kinds = ("application/pdf", "text/plain")
+    files = [FileContent(uri="https://example.com/a", media_type=kind) for kind in kinds]
+    pdf, text = anthropic.result(ToolResult(output=files))["content"]
+
+    assert pdf["source"] == {"type": "url", "url": "https://example.com/a"}
+    assert text == {"type": "text", "text": "[text/plain: https://example.com/a]"}
+    near = ToolResult(output=[ImageContent(uri="http://example.com/a.png")])
+    assert anthropic.result(near)["content"] == "[image/png: http://example.com/a.png]"
 
 
 def test_a_text_file_goes_out_as_text():

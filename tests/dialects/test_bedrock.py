@@ -1,8 +1,10 @@
 """The dialect of AWS Bedrock's Converse API."""
 
 import json
+import re
 import struct
 import zlib
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -99,7 +101,9 @@ def content(result):
 def test_results_hold_text_images_and_documents():
     """Images and documents go along as bytes, in the API's own formats; the rest becomes a placeholder."""
     image = {"image": {"format": "png", "source": {"bytes": samples.PNG}}}
-    pdf = {"document": {"format": "pdf", "name": "notes (1) pdf", "source": {"bytes": b"%PDF"}}}
+    pdf = {
+        "document": {"format": "pdf", "name": "notes (1) pdf (c1 1)", "source": {"bytes": b"%PDF"}}
+    }
 
     assert bedrock.result(samples.PLAIN) == {
         "toolResult": {"toolUseId": "c1", "content": [{"text": "two titles"}], "status": "success"}
@@ -124,7 +128,18 @@ def test_what_lies_in_s3_stays_there():
     blocks = content(stored)
 
     assert blocks[0]["image"]["source"] == {"s3Location": {"uri": "s3://bucket/cat.png"}}
-    assert (blocks[1]["document"]["name"], blocks[1]["document"]["format"]) == ("file 2", "csv")
+    assert (blocks[1]["document"]["name"], blocks[1]["document"]["format"]) == ("file (2)", "csv")
+
+
+def test_no_two_documents_of_a_request_have_one_name():
+    """The API refuses a conversation in which two documents have the same name, also those of earlier turns."""
+    pdf = FileContent(data=b"%PDF", media_type="application/pdf")
+    sent = [pdf, pdf, replace(pdf, name="a" * 300), replace(pdf, name="\u5206.pdf")]
+    results = [ToolResult(output=sent, call_id=f"tooluse_{n}") for n in (1, 2)]
+    names = [block["document"]["name"] for result in results for block in content(result)]
+
+    assert len({*names}) == len(names) == 8
+    assert all(re.fullmatch(r"(?!.*  )[a-zA-Z0-9 ()\[\]-]{1,200}", name) for name in names)
 
 
 def converse():

@@ -196,6 +196,28 @@ def test_a_file_goes_out_with_a_name_or_by_its_place():
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_read"),
+    [
+        ("text/x-anything", True),
+        ("Text/Plain; charset=utf-8", True),
+        ("application/json", True),
+        ("message/rfc822", True),
+        ("application/octet-stream", False),
+        ("application/zip", False),
+        ("image/png", False),
+        ("message/partial", False),
+        ("json", False),
+    ],
+)
+def test_a_file_that_the_api_does_not_read_is_named(kind, is_read):
+    """The API refuses a request with a file of another type, and so every later one of the conversation."""
+    file = FileContent(data=b"x", media_type=kind)
+    output = openai.result(ToolResult(output=[file]))["output"]
+
+    assert (output == f"[{kind}: 1 bytes]") is not is_read
+
+
 def test_the_sdk_takes_every_definition(strict):
     """Each definition is one of the SDK's own function tools, and nothing of it is unknown there."""
     types = sdk("openai.types.responses")

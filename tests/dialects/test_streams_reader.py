@@ -476,14 +476,18 @@ def test_a_chunk_with_a_whole_message_is_refused(whole):
         openai_chat.StreamReader().feed({"object": "chat.completion.chunk", "choices": [choice]})
 
 
-def test_a_call_whose_last_piece_is_missing_is_refused():
-    """What it lost may be an argument with a default, so it does not run, whatever reason ends the turn."""
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_call_whose_last_piece_is_missing_is_refused(others):
+    """What it lost may be an argument with a default, so it does not run, whatever reason ends the turn and whatever call follows."""
     piece = {"partialArgs": [{"jsonPath": "$.query", "stringValue": "cats"}], "willContinue": True}
-    parts = [{"functionCall": one} for one in ({"name": "search", "willContinue": True}, piece)]
+    whole = [{"name": "search", "args": {"query": "dogs", "limit": 1}}] * others
+    pieces = [{"name": "search", "willContinue": True}, piece, *whole]
     reader = gemini.StreamReader(toolset())
+    parts = [{"functionCall": one} for one in pieces]
     said = reader.feed({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]})
 
-    assert [type(event) for event in said] == [CallStarted, CallRefused, StreamEnded]
+    next_call = [CallStarted, ArgumentsDelta, CallReady] * others
+    assert [type(event) for event in said] == [CallStarted, *next_call, CallRefused, StreamEnded]
 
 
 def test_a_text_in_many_pieces_is_joined_once():

@@ -9,13 +9,18 @@ import pytest
 from pydantic import Field
 
 from functool import (
+    Content,
     DefinitionError,
+    FileContent,
     FunctionTool,
     ImageContent,
     SchemaTool,
     TextContent,
     Tool,
+    ToolCall,
     ToolResult,
+    Toolset,
+    ToolSettings,
     WrapperTool,
 )
 from functool.dialects import (
@@ -84,6 +89,149 @@ def test_an_image_without_bytes_is_named(dialect):
     named = ToolResult(output=[words, TextContent(text="[image/png: 0 bytes]")])
 
     assert dialect.result(empty) == dialect.result(named)
+
+
+@pytest.mark.parametrize("kind", ["application/pdf", "text/plain", "image/png"])
+@pytest.mark.parametrize("link", [None, "file:///home/a", "memo://1", "a", ""])
+def test_a_file_that_a_provider_cannot_read_is_named(dialect, kind, link):
+    """An MCP server may link to what only it can read. A provider would refuse the request, and every later one."""
+    if dialect is mcp:
+        pytest.skip("an MCP client may read it")
+    words = TextContent(text="here")
+    empty = b"" if link is None else None
+    part = FileContent(data=empty, uri=link, media_type=kind)
+    images = [ImageContent(data=empty, uri=link)] * (kind == "image/png")
+    name = TextContent(text=f"[{kind}: {'0 bytes' if link is None else link}]")
+    given = ToolResult(output=[words, part, *images])
+    named = ToolResult(output=[words, name, *([name] * len(images))])
+
+    assert dialect.result(given) == dialect.result(named)
+
+
+def anthropic_answer(arguments, whole):
+    block = {"type": "tool_use", "id": "c1", "name": "forget", "input": arguments}
+    reason = "tool_use" if whole else "max_tokens"
+    return {"role": "assistant", "stop_reason": reason, "content": [block]}
+
+
+def bedrock_answer(arguments, whole):
+    block = {"toolUse": {"toolUseId": "c1", "name": "forget", "input": arguments}}
+    message = {"role": "assistant", "content": [block]}
+    reason = "tool_use" if whole else "model_context_window_exceeded"
+    return {"output": {"message": message}, "stopReason": reason}
+
+
+def openai_answer(arguments, whole):
+    status = "completed" if whole else "incomplete"
+    item = {"type": "function_call", "call_id": "c1", "name": "forget", "arguments": arguments}
+    return {"output": [{**item, "status": status}]}
+
+
+def chat_answer(arguments, whole):
+    entry = {"id": "c1", "function": {"name": "forget", "arguments": arguments}}
+    message = {"role": "assistant", "tool_calls": [entry]}
+    reason = "tool_calls" if whole else "length"
+    return {"choices": [{"message": message, "finish_reason": reason}]}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer", "arguments"),
+    [
+        *[(anthropic, anthropic_answer, given) for given in ({}, {"what": "cats"})],
+        *[(bedrock, bedrock_answer, given) for given in ({}, {"what": "cats"})],
+        *[(mistral, chat_answer, given) for given in ({}, {"what": "cats"}, "")],
+        (openai, openai_answer, ""),
+        (openai_chat, chat_answer, ""),
+    ],
+)
+def test_a_call_in_which_the_answer_was_cut_off_does_not_run(dialect, answer, arguments):
+    """An SDK's object holds what came of the arguments. That looks whole, and would run without the rest."""
+
+    @FunctionTool
+    def forget(what: str = "everything", but: str = "") -> None:
+        """Forget."""
+
+    def ran(whole):
+        [call] = dialect.calls(answer(arguments, whole))
+        return Toolset([forget]).call_sync(call).success
+
+    assert (ran(whole=True), ran(whole=False)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [
+        ("image/png", b"\x89PNG\r\n\x1a\n"),
+        ("image/jpeg", b"\xff\xd8\xff\xe0"),
+        ("image/gif", b"GIF89a"),
+        ("image/webp", b"RIFF\n\x00\n\x00WEBPVP8 "),
+    ],
+)
+def test_an_image_has_the_type_that_its_bytes_show(kind, start):
+    """`ImageContent(data=...)` says PNG if nobody says otherwise, and so do many servers. Providers refuse another type."""
+    given = [ImageContent(data=start, media_type=said) for said in ("image/png", "image/jpeg", "x")]
+    right = ImageContent(data=start, media_type=kind)
+
+    for dialect in (openai, anthropic, gemini, bedrock, mistral, mcp):
+        sent = [dialect.result(ToolResult(output=[image])) for image in (*given, right)]
+        assert sent == [sent[-1]] * 4
+
+
+def test_an_image_of_an_unknown_kind_keeps_its_type():
+    """Only its author may know what it is."""
+    odd = ImageContent(data=b"\xff\xd8", media_type="image/gif")
+
+    assert (
+        anthropic.result(ToolResult(output=[odd]))["content"][0]["source"]["media_type"]
+        == "image/gif"
+    )
+
+
+def test_a_link_of_an_untrusted_tool_is_named(dialect):
+    """Where it leads is not known. If it leads nowhere, a provider refuses the request, and every later one."""
+    if dialect is mcp:
+        pytest.skip("an MCP client decides itself")
+
+    def look(uri: str) -> list[Content]:
+        """Look."""
+        return [FileContent(uri=uri, media_type="application/pdf"), ImageContent(uri=uri)]
+
+    tool = FunctionTool(look, settings=ToolSettings(untrusted=True))
+    for uri in ("https://example.com/a", "s3://bucket/a"):
+        call = ToolCall(name="look", arguments={"uri": uri})
+        result = Toolset([tool]).call_sync(call)
+        names = [f"[application/pdf: {uri}]", f"[image/png: {uri}]"]
+        named = ToolResult(output=[TextContent(text=name) for name in names])
+        assert dialect.result(result) == dialect.result(named)
+
+
+@pytest.mark.parametrize("dialect", [openai_chat, mistral])
+def test_a_call_whose_text_came_whole_runs(dialect):
+    """The limit may be reached right behind a call."""
+    assert dialect.calls(chat_answer('{"a": 1}', whole=False))[0].arguments == '{"a": 1}'
+
+
+def test_a_call_that_was_cut_off_may_hold_any_text():
+    """Half of a character is no reason to lose the whole answer."""
+    [call] = anthropic.calls(anthropic_answer({"what": "\ud800"}, whole=False))
+
+    assert call.arguments == '{"what": "\\ud800", "'
+
+
+def test_a_call_before_the_last_block_came_whole():
+    """Only in the last block of a message can the reply be cut off."""
+    answer = anthropic_answer({}, whole=False)
+    answer["content"].append({"type": "text", "text": "And th"})
+
+    assert anthropic.calls(answer)[0].arguments == {}
+
+
+def test_a_scheme_has_no_case(dialect):
+    """`HTTPS:` is `https:`."""
+    far = ToolResult(output=[ImageContent(uri="HTTPS://example.com/a.png")])
+    near = ToolResult(output=[ImageContent(uri="https://example.com/a.png")])
+
+    assert repr(dialect.result(far)).replace("HTTPS", "https") == repr(dialect.result(near))
 
 
 def test_definitions_are_those_of_each_tool_in_order(dialect):

@@ -189,11 +189,23 @@ def test_an_image_arrives_as_a_block(host: Host) -> None:
     assert image.source["media_type"] == "image/png"
 
 
+def test_an_image_has_the_type_that_its_bytes_show() -> None:
+    """A provider refuses a JPEG that says that it is a PNG, as `ImageContent` does by default."""
+
+    @FunctionTool
+    def photo() -> ImageContent:
+        """Take a photo."""
+        return ImageContent(data=b"\xff\xd8\xff\xe0")
+
+    (block,) = execute(photo).content
+    assert block.source["media_type"] == "image/jpeg"
+
+
 @pytest.mark.parametrize(
     "image",
     [
         ImageContent(data=b""),
-        ImageContent(data=PNG, media_type="nonsense"),
+        ImageContent(data=b"nonsense", media_type="nonsense"),
         ImageContent(data=b"<svg/>", media_type="image/svg+xml"),
         ImageContent(uri="https://x.org/a.png"),
     ],

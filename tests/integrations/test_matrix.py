@@ -6,6 +6,7 @@ and the version, and its test shows the limit.
 
 import asyncio
 import json
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -397,12 +398,60 @@ def test_tripwire_leaves_the_run(bridge: Any, stream: bool) -> None:
     assert notes == ["ended" if ends_first else "cancelled"]
 
 
+class Alarm(Tripwire):
+    """A tripwire of the host's own."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(f"Stop everything: {level}")
+        self.level = level
+
+    def __str__(self) -> str:
+        return f"level {self.level}"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_tripwire_of_the_hosts_own_is_caught_by_its_class(bridge: Any, stream: bool) -> None:
+    """What leaves a run of any framework, and of an agent in it, is the host's own exception, with all it holds."""
+
+    @FunctionTool
+    async def alarm() -> str:
+        """Ring."""
+        raise Alarm(3)
+
+    @FunctionTool
+    async def square(n: int) -> int:
+        """Square."""
+        return n * n
+
+    @FunctionTool
+    async def turn() -> None:
+        """Make a turn of calls."""
+        calls = [ToolCall(name="square", arguments={"n": 3}), ToolCall(name="alarm")]
+        await Toolset([alarm, square]).call_all(calls)
+
+    agent = bridge.agent([bridge.export(turn)], [("i1", "turn", {})], "done")
+    expert = AgentTool(agent, "expert", "d", runner=bridge.runner)
+    for tool, given in ((turn, {}), (expert, {"input": "go"})):
+        with pytest.raises(Alarm) as caught:
+            asyncio.run(bridge.play([tool], [("c1", tool.name, given)], "done", stream=stream))
+
+        stop = caught.value
+        assert (stop.level, str(stop), [one.text for one in stop.results]) == (3, "level 3", ["9"])
+        copied = pickle.loads(pickle.dumps(stop))
+        assert (type(copied), copied.level, copied.args) == (Alarm, 3, ("Stop everything: 3",))
+
+
 def test_tripwire_of_a_sub_agent_stops_the_outer_run(bridge: Any) -> None:
     """A `Tripwire` in a sub-agent of any framework leaves the outer call, and is not an answer."""
-    agent = bridge.agent([bridge.export(stopped)], [("c1", "stopped", {})], "done")
+
+    def expert() -> AgentTool:
+        agent = bridge.agent([bridge.export(stopped)], [("c1", "stopped", {})], "done")
+        return AgentTool(agent, "expert", "d", runner=bridge.runner)
 
     with pytest.raises(Tripwire, match="Stop everything"):
-        ask(AgentTool(agent, "expert", "d", runner=bridge.runner))
+        ask(expert())
+    with pytest.raises(Tripwire, match="Stop everything"):
+        asyncio.run(bridge.play([expert()], [("c1", "expert", {"input": "go"})], "done"))
 
 
 @pytest.mark.parametrize("outer", BRIDGES, ids=lambda bridge: bridge.name)

@@ -427,6 +427,22 @@ def test_native_guardrails_come_along() -> None:
         call(tool, {"word": "worse"})
 
 
+def test_a_tripwire_in_an_agent_behind_their_own_tool() -> None:
+    """`agent.as_tool()` answers with words of its own, unless it has no function for failures."""
+
+    def play(**options: Any) -> Any:
+        inner = agent_with(
+            [openai_agents.export(odd_tools.stopped)], [("i1", "stopped", {})], "done"
+        )
+        outer = agent_with([], [("c1", "clerk", {"input": "go"})], "went on")
+        outer.tools = [inner.as_tool("clerk", "d", **options)]
+        return run(outer).final_output
+
+    assert play() == "went on"
+    with pytest.raises(Tripwire, match="Stop everything"):
+        play(failure_error_function=None)
+
+
 def test_an_adopted_agent_that_waits_for_a_person_fails() -> None:
     """Outside of the framework's loop nobody can answer, so what such an agent says is no empty success."""
     paid: list[int] = []

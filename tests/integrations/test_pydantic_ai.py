@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
 import pydantic_ai
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
 from pydantic_ai import (
     Agent,
     AudioUrl,
@@ -326,6 +326,26 @@ def test_an_approved_call_runs_where_the_run_is_durable(
     paid = 5 if capped and amount == 7 else amount
     assert answer.return_value == f"{told}paid {paid}"
     assert caplog.text == ""
+
+
+def test_the_metadata_of_a_durable_call_can_be_stored() -> None:
+    """What JSON cannot say becomes text in a durable run, which would try the call again if it could not store the answer."""
+    handle = object()
+    metadata = {"handle": handle, "name": "\ud800", "sizes": [1]}
+
+    @FunctionTool
+    def open_door() -> ToolResult:
+        """Open."""
+        return ToolResult.of("open", metadata=metadata)
+
+    (here,) = run([open_door], [("c1", "open_door", {})], "done")
+    given = {"usage": RunUsage(), "tool_call_id": "c1", "tool_call_approved": False}
+    context = DurableRunContext(None, **given)
+    there = asyncio.run(bridge.export(open_door).function(context))
+
+    assert here.metadata == metadata
+    stored = TypeAdapter(Any).dump_python(there, mode="json")
+    assert stored["metadata"] == {"handle": str(handle), "name": "\ufffd", "sizes": [1]}
 
 
 @pytest.mark.parametrize("edit", [3, 900])

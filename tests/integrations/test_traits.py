@@ -680,10 +680,14 @@ def test_a_failure_with_content_keeps_both(bridge: Any) -> None:
 
 
 @pytest.mark.parametrize("failed", [False, True])
-def test_an_image_that_no_provider_takes_is_named(bridge: Any, failed: bool) -> None:
-    """An SVG and an empty image are text: as images they would end the run. A blank text is left out."""
+def test_content_that_no_provider_takes_is_named(bridge: Any, failed: bool) -> None:
+    """An SVG, an archive, an empty image or file and a link for an MCP client are text, and text is valid UTF-8: otherwise they would end the run. A blank text is left out."""
     svg = ImageContent(data=b"<svg/>", media_type="image/svg+xml")
-    parts = [TextContent(text=" "), svg, ImageContent(data=b""), ImageContent(data=PNG)]
+    empty = [ImageContent(data=b""), FileContent(data=b"", media_type="application/pdf")]
+    link = FileContent(uri="file:///a", media_type="text/plain")
+    archive = FileContent(data=b"PK", media_type="application/zip")
+    odd = [TextContent(text=" "), svg, *empty, link, archive, TextContent(text="\udcff")]
+    parts = [*odd, ImageContent(data=PNG)]
 
     def draw() -> ToolResult:
         return ToolResult.failed("no", output=parts) if failed else ToolResult(output=parts)
@@ -694,8 +698,24 @@ def test_an_image_that_no_provider_takes_is_named(bridge: Any, failed: bool) -> 
     if failed and bridge is PYDANTIC:
         return  # There a failure is a text.
     assert read.images == [PNG]
-    named = ["[image/svg+xml: 6 bytes]", "[image/png: 0 bytes]"]
+    empty_names = ["[image/png: 0 bytes]", "[application/pdf: 0 bytes]"]
+    links = ["[text/plain: file:///a]", "[application/zip: 2 bytes]"]
+    named = ["[image/svg+xml: 6 bytes]", *empty_names, *links, "\ufffd"]
     assert read.text.split("\n") == (["no", *named] if failed else named)
+
+
+def test_a_link_of_an_untrusted_tool_is_named(bridge: Any) -> None:
+    """It may lead anywhere, and some frameworks fetch what a link names."""
+    link = FileContent(uri="https://example.com/a.pdf", media_type="application/pdf")
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def look() -> list[Any]:
+        """Look."""
+        return ["See:", link]
+
+    outcome = play(bridge, [look], [("c1", "look", {})], "done")
+
+    assert outcome.of("c1").text == "See:\n[application/pdf: https://example.com/a.pdf]"
 
 
 def test_sounds_and_files_do_not_end_the_run(bridge: Any) -> None:

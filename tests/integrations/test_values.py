@@ -1,6 +1,7 @@
 """What every bridge does alike with tools and with content."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from functool import (
     FunctionTool,
     ImageContent,
     TextContent,
+    ToolResult,
     Toolset,
     WrapperTool,
 )
@@ -22,6 +24,7 @@ from functool.integrations.values import (
     media,
     opened,
     output_schema,
+    shown,
     text_of,
     texts_only,
 )
@@ -94,6 +97,14 @@ def test_parts_as_text():
     assert texts_only([]) and texts_only([TextContent(text="a")])
     assert not texts_only([TextContent(text="a"), picture])
     assert (json_or_text("a"), json_or_text({"a": True})) == ("a", '{"a":true}')
+
+
+def test_an_image_is_shown_with_the_type_that_its_bytes_show():
+    """An author may have left the type out, and providers refuse a wrong one."""
+    jpeg = ImageContent(data=b"\xff\xd8\xff\xe0")
+
+    assert shown(ToolResult(output=[jpeg])) == [replace(jpeg, media_type="image/jpeg")]
+    assert jpeg.media_type == "image/png"
 
 
 def test_base64_is_read_whole():
