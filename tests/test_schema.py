@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import InitVar, dataclass, field
 from datetime import date
 from decimal import Decimal
-from fractions import Fraction
 from enum import Enum, IntEnum, StrEnum
+from fractions import Fraction
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import (
