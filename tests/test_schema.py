@@ -2034,3 +2034,34 @@ def test_the_names_of_definitions_differ():
     refs = ["#/$defs/x_2", *(f"#/$defs/a{i}/x" for i in range(4))]
 
     assert [names.of(ref) for ref in refs] == ["x_2", "x", "x_3", "x_4", "x_5"]
+
+
+def test_a_literal_of_bytes_takes_the_text_that_is_published():
+    """JSON has no bytes, so the schema lists texts."""
+
+    def take(x: Literal[b"on", b"off"]) -> bytes:
+        return x
+
+    tool = FunctionTool(take)
+    assert tool.schema.parameters["properties"]["x"]["enum"] == ["on", "off"]
+    assert call(tool, {"x": "off"}).value == b"off"
+    assert call(tool, {"x": "no"}).error.type == "ArgumentError"
+
+
+def test_a_class_is_no_argument():
+    """pydantic describes it as anything, and would refuse every call."""
+
+    def take(x: type[int]): ...
+
+    with pytest.raises(DefinitionError, match="'x' has no JSON Schema: .*cannot send a class"):
+        FunctionTool(take)
+
+
+def test_only_the_strict_form_of_a_dict_has_keys_that_stand_twice():
+    """In plain form a list of pairs is just a list."""
+
+    def take(x: dict[str, int] | int): ...
+
+    twice = [{"key": "a", "value": 1}] * 2
+    assert "only once" not in call(FunctionTool(take), {"x": twice}).text
+    assert "only once" in call(FunctionTool(take, strict=True), {"x": twice}).text

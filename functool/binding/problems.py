@@ -94,10 +94,10 @@ def problems_of(
                 detail["type"] = kind
                 context["expected"] = context.get("expected_tags")
             problem = {"path": path_text(steps, known), **_expected(detail, known)}
-            pairs = strict and detail["type"] in _DICT
-            if pairs and not names_at(schema, steps, tuples):
-                problem["expected"] += PAIRS
-            problem["expected"] += repeated_key(detail.get("input"))
+            if strict:
+                is_open = detail["type"] in _DICT and not names_at(schema, steps, tuples)
+                more = repeated_key(detail.get("input"))
+                problem["expected"] += PAIRS + more if is_open else more
         earlier = found.setdefault(problem["path"], problem)
         if earlier is not problem and problem["expected"] not in earlier["expected"]:
             earlier["expected"] += f", or {problem['expected']}"

@@ -82,11 +82,10 @@ def compiled(core: Any, *, brief: bool) -> Callable[..., Any]:
         if brief and part["type"] in MANY:
             made = {**made, "fail_fast": True}
         made = with_tags(part, made, definitions)
-        hashed = is_hashed(made)
-        if hashed or is_slow(part, definitions):
+        limit = compared if is_hashed(made) else timed if is_slow(part, definitions) else None
+        if limit is not None:
             slow.append(part["type"])
-            if is_long:
-                made = compared(made) if hashed else timed(made)
+            made = limit(made) if is_long else made
         bounds = counted(part, counted_pattern(made), definitions, brief)
         if bounds is not made:
             limited.append(part["type"])

@@ -10,14 +10,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, RootModel
 from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaWarningKind
-from pydantic_core import (
-    PydanticOmit,
-    PydanticSerializationError,
-    core_schema,
-    from_json,
-    to_json,
-    to_jsonable_python,
-)
+from pydantic_core import PydanticOmit, PydanticSerializationError, core_schema, from_json, to_json
 
 from functool.errors import DefinitionError
 from functool.schema.docstrings import parse
@@ -114,6 +107,10 @@ class PlainJsonSchema(GenerateJsonSchema):
     ordered_dict_schema = dict_schema
     counter_schema = dict_schema
 
+    def is_subclass_schema(self, schema: Any) -> dict[str, Any]:
+        """Refuse a class, because JSON has none. pydantic describes it as anything."""
+        return self.handle_invalid_for_json_schema(schema, "a model cannot send a class")
+
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
         """Describe a decimal that is sent as a text by the pattern that pydantic accepts."""
         made = super().decimal_schema(schema)
@@ -203,9 +200,8 @@ def order_sets(value: Any, plain: Any) -> None:
     """
     if not isinstance(plain, (dict, list)):
         return
-    if isinstance(value, RootModel):
-        order_sets(value.root, plain)
-        return
+    while isinstance(value, RootModel):
+        value = value.root
     if isinstance(value, BaseModel):
         parts: Iterable[Any] = vars(value).values()
     elif is_dataclass(value):
@@ -217,7 +213,7 @@ def order_sets(value: Any, plain: Any) -> None:
     inner = plain.values() if isinstance(plain, dict) else plain
     # A model may leave fields out, or write its own JSON. Then a part stands beside another's form.
     was_set = isinstance(value, (set, frozenset))
-    was_set = was_set and plain == to_jsonable_python(value, fallback=str)
+    was_set = was_set and plain == from_json(to_json(value, fallback=str))
     for part, form in zip(parts, inner, strict=False):
         order_sets(part, form)
     if was_set and isinstance(plain, list):

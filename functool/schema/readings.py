@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from copy import deepcopy
-from functools import cached_property, partial
+from functools import partial
 from re import Pattern
 from time import thread_time
 from types import NoneType
@@ -39,8 +39,7 @@ _TAG = "functool.member."
 """What the tags of members begin with. No path names a tag, as it is not in the arguments."""
 _SCALAR = "functool.scalar"
 """The tag of all members for other values. Members for lists or objects only are the last ones."""
-_PACE, _PACE_OF_CONTAINERS = 16, 4
-"""How many readings there are for each look at the clock. Lists and objects may be large."""
+_PACE = 8  # Values that are read for each look at the clock.
 _SCALARS = {str, int, float, bool, NoneType}
 _TAKEN: dict[str, dict[type, set[str]]] = {
     **{kind: {dict: set()} for kind in MAPPINGS},
@@ -99,7 +98,7 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
         now.readings -= 1
         if now.readings < 0:
             raise ReadTooOften
-        now.look(_PACE if kind in _SCALARS else _PACE_OF_CONTAINERS)
+        now.look()
         if kind in _SCALARS:
             return _SCALAR
         fitting = lists if kind is list else []
@@ -127,12 +126,11 @@ def is_slow(core: Any, definitions: Mapping[str, Any]) -> bool:
 
 def timed(made: Any) -> Any:
     """Return a core schema that looks at the clock before it reads a value or copies a default."""
-    if _is_copied(made):
-        bare = {key: part for key, part in made.items() if key != "default"}
-        return {**bare, "default_factory": partial(_copied, made["default"])}
+    bare = {key: part for key, part in made.items() if key not in ("ref", "default")}
     ref = {"ref": made["ref"]} if "ref" in made else {}
-    inner = {key: part for key, part in made.items() if key != "ref"}
-    return {**core_schema.tagged_union_schema({_TAG: inner}, _look), **ref}
+    if _is_copied(made):
+        return {**bare, "default_factory": partial(_copied, made["default"]), **ref}
+    return {**core_schema.tagged_union_schema({_TAG: bare}, _look), **ref}
 
 
 def _look(sent: Any) -> str:
@@ -192,23 +190,20 @@ class Left:
     """What the validations of one call have left.
 
     These are readings of recursive unions and the characters of patterns, for each validation; and
-    for all of them the time until which values may be read that are read slowly. That time begins
-    with the first one.
+    for all of them the time until which values may be read that are read slowly.
     """
 
     readings: int
     characters: int
 
     def __init__(self, text: str) -> None:
-        self._seconds = SECONDS + SECONDS_A_CHARACTER * len(text)
+        self.until: float = thread_time() + SECONDS + SECONDS_A_CHARACTER * len(text)
         self._looks = 0
 
-    until: cached_property[float] = cached_property(lambda self: thread_time() + self._seconds)
-
-    def look(self, pace: int = _PACE_OF_CONTAINERS) -> None:
-        """Raise `ReadTooOften` if the time is over. Look at the clock once in `pace` calls."""
+    def look(self) -> None:
+        """Raise `ReadTooOften` if the time is over."""
         self._looks += 1
-        if self._looks % pace == 0 and thread_time() > self.until:
+        if self._looks % _PACE == 0 and thread_time() > self.until:
             raise ReadTooOften
 
 
