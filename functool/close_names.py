@@ -25,9 +25,9 @@ def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
 
 
 def hint_at(name: str, known: Sequence[str]) -> str:
-    """Return the known name that is most like an unknown one, or all of them, as a hint."""
+    """Return the known name that is most like an unknown one, or the first of them, as a hint."""
     close = close_names(name, known)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known[:20])}"
 
 
 def _parts(name: str) -> set[str]:
