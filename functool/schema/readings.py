@@ -126,7 +126,7 @@ def is_slow(core: Any, definitions: Mapping[str, Any]) -> bool:
 
 def timed(made: Any) -> Any:
     """Return a core schema that looks at the clock before it reads a value or copies a default."""
-    bare = {key: part for key, part in made.items() if key not in ("ref", "default")}
+    bare: Any = {key: part for key, part in made.items() if key not in ("ref", "default")}
     ref = {"ref": made["ref"]} if "ref" in made else {}
     if _is_copied(made):
         return {**bare, "default_factory": partial(_copied, made["default"]), **ref}
