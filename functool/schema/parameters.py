@@ -37,6 +37,7 @@ class Parameter:
     wire: str
     core: Any
     required: bool
+    kind: Any
     default: Any = EMPTY
     factory: Callable[[], Any] | None = None
     description: str = ""
@@ -87,13 +88,13 @@ def hidden_source(annotation: Any, name: str) -> Any:
 
 def read_parameter(parameter: inspect.Parameter, annotation: Any, known: Any) -> Parameter:
     """Read a parameter of a signature. Classes in the annotation may use the `known` names."""
-    name, default = parameter.name, parameter.default
-    if parameter.kind is parameter.VAR_POSITIONAL:
+    name, kind, default = parameter.name, parameter.kind, parameter.default
+    if kind is inspect.Parameter.VAR_POSITIONAL:
         core, text = core_of(cast(Any, list[annotation]), name, known), text_of(annotation)
-        return Parameter(name, name, core, False, description=text)
+        return Parameter(name, name, core, False, kind, description=text)
     if isinstance(default, FieldInfo):
         annotation, default = Annotated[annotation, default], EMPTY
-    found = Parameter(name, name, None, default is EMPTY, default)
+    found = Parameter(name, name, None, default is EMPTY, kind, default)
     return read_annotation(found, annotation, known)
 
 

@@ -162,7 +162,7 @@ def _add_unpacked(parts: FunctionSchema, rest: str, kind: Any, hint: Hints) -> N
         value = cast(Any, Annotated[value, None])
         if free := value.__parameters__:
             value = value[tuple(given.get(variable, variable) for variable in free)]
-        found = Parameter(name, name, None, required)
+        found = Parameter(name, name, None, required, inspect.Parameter.KEYWORD_ONLY)
         parts.parameters.append(read_annotation(found, value, hint.locals))
 
 
