@@ -27,7 +27,6 @@ MAX_DEPTH = 8
 """How deeply agents may call one another before a call is refused."""
 
 _METHODS = ("run", "ainvoke", "invoke")
-_ANSWERS = ("output", "final_output", "text")
 _USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 
 _held: ContextVar[frozenset[Any]] = ContextVar("functool_agent_threads", default=frozenset())
@@ -144,7 +143,7 @@ class AgentTool(Tool):
         elif given is not None:
             result = given
         else:
-            answers = (getattr(run, name, None) for name in _ANSWERS)
+            answers = (getattr(run, name, None) for name in ("output", "final_output", "text"))
             result = ToolResult.of(next((answer for answer in answers if answer is not None), run))
         merged = {**metadata, **result.metadata}
         merged.pop("run", None)

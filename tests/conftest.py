@@ -70,9 +70,9 @@ def compared(monkeypatch):
     names = []
     likeness = close_names.likeness
 
-    def counting(known, name):
+    def counting(parts, known):
         names.append(known)
-        return likeness(known, name)
+        return likeness(parts, known)
 
     monkeypatch.setattr(close_names, "likeness", counting)
     return names

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import time
+from enum import Enum
 from typing import Annotated, Any
 
 import pytest
@@ -307,3 +308,24 @@ def test_a_set_inside_of_a_default_is_the_same_in_each_process(default, publishe
         return "tagged"
 
     assert FunctionTool(tag).schema.parameters["properties"]["words"]["default"] == published
+
+
+Word = Enum("Word", {word.replace(" ", "_"): word for word in WORDS})
+
+
+class Marked(BaseModel):
+    """A model whose defaults hold sets."""
+
+    words: set[Word] = set(Word)
+    by_name: dict[str, frozenset[str]] = {"all": frozenset(WORDS)}
+
+
+def test_a_set_in_the_default_of_a_field_is_the_same_in_each_process():
+    """A class inside of the arguments publishes its own defaults, of which enums have no order."""
+
+    def tag(marked: Marked) -> str:
+        return "tagged"
+
+    fields = FunctionTool(tag).schema.parameters["$defs"]["Marked"]["properties"]
+    assert fields["words"]["default"] == sorted(WORDS)
+    assert fields["by_name"]["default"] == {"all": sorted(WORDS)}

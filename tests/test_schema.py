@@ -1,7 +1,6 @@
 """From signature to schema: the JSON Schema that a model sees, and what is refused at definition."""
 
 import functools
-import itertools
 import json
 import math
 import re
@@ -12,6 +11,7 @@ from dataclasses import InitVar, dataclass, field
 from datetime import date
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
+from fractions import Fraction
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import (
@@ -1770,7 +1770,7 @@ Keys = TypeAliasType("Keys", "dict[int, Keys]")
     ],
     ids=str,
 )
-def test_numbers_with_one_hash_are_refused(annotation, items, monkeypatch):
+def test_numbers_with_one_hash_are_refused(annotation, items):
     """Python compares each with each. 45,000 of them took half a minute."""
 
     def take(x) -> int:
@@ -1786,45 +1786,62 @@ def test_numbers_with_one_hash_are_refused(annotation, items, monkeypatch):
             "x": {str(i): value[annotation.__args__[0].__name__] for i in some} if is_dict else some
         }
 
-    assert call(tool, sent(items[:250])).value == 250
-    monkeypatch.setattr(readings, "SECONDS", -1.0)
-    assert "x: a list in which few items are hashed alike" in call(tool, sent(items)).text
-    assert call(tool, sent(items[:2])).value == 2
-    others = [str(UUID(int=i)) if "-" in str(items[0]) else i for i in range(3_000)]
-    assert call(tool, sent(others)).value == 3_000
-    assert call(tool, sent([*others, others[1]])).value == 3_000
-    assert call(tool, sent([*others[:-1], "no"])).is_error is (annotation is not set)
+    others = [str(UUID(int=i)) if "-" in str(items[0]) else i for i in range(1, 3_000)]
+    alike = items[: hashes.MOST_ALIKE + 1]
+    refused = call(tool, sent([*others, *alike])).text
+    assert "x: a list in which few items are hashed alike" in refused
+    assert call(tool, sent([*others, *alike[1:]])).value == len(others) + hashes.MOST_ALIKE
+    assert call(tool, sent([*others, *others])).value == len(others)
+    assert call(tool, sent([*others, "no"])).is_error is (annotation is not set)
 
 
-def test_the_items_of_a_short_text_are_not_looked_at(monkeypatch):
+def test_the_items_of_a_short_text_are_not_looked_at():
     """So few items are compared in no time."""
 
     def take(x: set[int], y: dict[int, int]) -> int:
         return len(x) + len(y)
 
-    monkeypatch.setattr(readings, "SECONDS", -1.0)
     few = {"x": ONE_HASH[:40], "y": {str(i): 1 for i in ONE_HASH[:40]}}
     assert len(json.dumps(few)) < hashes.FEW_ITEMS
     assert call(FunctionTool(take), few).value == 80
     assert "hashed alike" in call(FunctionTool(take), {**few, "x": ONE_HASH[:90]}).text
 
 
-def test_all_sets_of_a_call_have_one_time_for_comparisons(monkeypatch):
-    """38 sets of a thousand models with one hash took 16 seconds. Each call has its own time."""
-    clock = itertools.count(step=0.005).__next__
-    monkeypatch.setattr(readings, "thread_time", clock)
-    monkeypatch.setattr(hashes, "thread_time", clock)
-    monkeypatch.setattr(readings, "SECONDS", 0.5)
+class Loose(BaseModel):
+    a: int = 0
 
-    def take(x: list[set[int]]) -> int:
+
+class Free(BaseModel):
+    b: int = 0
+
+
+class Listed(BaseModel):
+    items: list[int] = []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "item"),
+    [
+        (list[Fraction], "1e4000"),
+        (list[Loose | Free], {}),
+        (list[frozenset[float] | set[int]], []),
+        (list[set[int]], []),
+        (list[Listed], {}),
+    ],
+    ids=str,
+)
+def test_a_long_text_of_what_is_read_slowly_has_a_time_limit(annotation, item, monkeypatch):
+    """A megabyte of fractions took four seconds, one of models with lists as defaults three."""
+
+    def take(x) -> int:
         return len(x)
 
-    others = [*range(1, 1_000)]
-    for items in (ONE_HASH[:3], [ONE_HASH[0], *ONE_HASH[:2]]):
-        assert call(FunctionTool(take), {"x": [[*others, *items]] * 15}).value == 15
-    refused = call(FunctionTool(take), {"x": [[*others, *ONE_HASH[:3]]] * 60})
-    assert "x[" in refused.text
-    assert "hashed alike" in refused.text
+    take.__annotations__["x"] = annotation
+    tool = FunctionTool(take)
+    assert call(tool, {"x": [item] * 1_000}).value == 1_000
+    monkeypatch.setattr(readings, "SECONDS", -1.0)
+    assert "too many ways to read" in call(tool, {"x": [item] * 1_000}).text
+    assert call(tool, {"x": [item] * 100}).value == 100
 
 
 @pytest.mark.parametrize("kind", [set, frozenset[list[int] | int]], ids=str)
@@ -1838,13 +1855,12 @@ def test_the_first_of_many_items_without_a_hash_is_named(kind):
     assert refused == "Invalid arguments. x[1]: Set items should be hashable"
 
 
-def test_the_keys_of_a_dict_in_itself_are_looked_at(monkeypatch):
+def test_the_keys_of_a_dict_in_itself_are_looked_at():
     """A type that refers to itself refuses numbers with one hash at every depth."""
 
     def take(x: Keys) -> int:
         return len(x)
 
-    monkeypatch.setattr(readings, "SECONDS", -1.0)
     assert call(FunctionTool(take), {"x": {"1": {"2": {}}}}).value == 1
     assert "hashed alike" in call(FunctionTool(take), {"x": {"1": {i: {} for i in ONE_HASH}}}).text
 
@@ -2018,3 +2034,34 @@ def test_the_names_of_definitions_differ():
     refs = ["#/$defs/x_2", *(f"#/$defs/a{i}/x" for i in range(4))]
 
     assert [names.of(ref) for ref in refs] == ["x_2", "x", "x_3", "x_4", "x_5"]
+
+
+def test_a_literal_of_bytes_takes_the_text_that_is_published():
+    """JSON has no bytes, so the schema lists texts."""
+
+    def take(x: Literal[b"on", b"off"]) -> bytes:
+        return x
+
+    tool = FunctionTool(take)
+    assert tool.schema.parameters["properties"]["x"]["enum"] == ["on", "off"]
+    assert call(tool, {"x": "off"}).value == b"off"
+    assert call(tool, {"x": "no"}).error.type == "ArgumentError"
+
+
+def test_a_class_is_no_argument():
+    """pydantic describes it as anything, and would refuse every call."""
+
+    def take(x: type[int]): ...
+
+    with pytest.raises(DefinitionError, match="'x' has no JSON Schema: .*cannot send a class"):
+        FunctionTool(take)
+
+
+def test_only_the_strict_form_of_a_dict_has_keys_that_stand_twice():
+    """In plain form a list of pairs is just a list."""
+
+    def take(x: dict[str, int] | int): ...
+
+    twice = [{"key": "a", "value": 1}] * 2
+    assert "only once" not in call(FunctionTool(take), {"x": twice}).text
+    assert "only once" in call(FunctionTool(take, strict=True), {"x": twice}).text

@@ -522,6 +522,7 @@ def test_a_list_without_repetitions_is_recognised():
     tool = looking({"x": {"uniqueItems": True}})
 
     assert call(tool, {"x": [1, 2**61, 2**62 - 1, True, "1", [1], [True], {"a": 1}]}).success
+    assert call(tool, {"x": "aa"}).success
     assert "uniqueItems" in call(tool, {"x": [1, 2**61, 2, 2**61]}).text
     same_hash = [(2**61 - 1) * i for i in range(1, 20_000)]
     assert call(tool, {"x": same_hash}).success

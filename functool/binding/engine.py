@@ -126,8 +126,6 @@ def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: An
 
     jsonschema's own search for them runs patterns on `re`, and is quadratic in their number.
     """
-    from jsonschema.exceptions import ValidationError as SchemaMismatch
-
     here: Any = ()
     parts: Any = ()
     match instance, word:
@@ -150,7 +148,7 @@ def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: An
             here = [i for i, item in enumerate(instance) if _meets(validator, item, wanted)]
         case list(), "items" | "unevaluatedItems":
             here = range(len(instance))
-    yield from (SchemaMismatch("", path=[each]) for each in here)
+    yield from (_mismatch(each) for each in here)
     for part in parts:
         if _meets(validator, instance, part):
             yield from validator.descend(instance, part)
@@ -171,24 +169,14 @@ def _undeclared(validator: Any, instance: Any, schema: Any) -> Iterator[str]:
             yield name
 
 
-def _unevaluated(word: str, validator: Any, instance: Any, schema: Any) -> list[Any]:
+def _unevaluated(validator: Any, instance: Any, schema: Any) -> list[Any]:
     """Return the names, or indexes, that no other keyword of the schema evaluates."""
-    rest = validator.evolve(schema={name: schema[name] for name in schema if name != word})
+    others = {word: part for word, part in schema.items() if not word.startswith("unevaluated")}
     with _setting(_asks_evaluated, True):
-        found = {error.path[-1] for error in rest.iter_errors(instance) if error.path}
+        errors = validator.evolve(schema=others).iter_errors(instance)
+        found = {error.path[-1] for error in errors if error.path}
     everything = instance if isinstance(instance, dict) else range(len(instance))
     return [each for each in everything if each not in found]
-
-
-def _has_repeats(items: list[Any]) -> bool:
-    """Whether two items are equal as JSON values: 1 equals 1.0, but not true.
-
-    Their texts are compared. A stranger can choose numbers that have the same hash, but no texts.
-    """
-    text = json.dumps(items)
-    _work.get().spend(len(text) // 100 + len(items) // 3)
-    texts = [json.dumps(item, sort_keys=True) for item in json.loads(text, parse_float=_number)]
-    return len({*texts}) < len(texts)
 
 
 def _number(text: str) -> float:
@@ -260,42 +248,65 @@ def validator_of(schema: Mapping[str, Any]) -> Any:
     return _validator_class()({"$ref": place}, registry=known)
 
 
+def _mismatch(*path: Any, message: str = "") -> Any:
+    from jsonschema.exceptions import ValidationError
+
+    return ValidationError(message, path=path)
+
+
+def _pattern(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
+    if isinstance(instance, str) and matches(wanted, instance) is False:
+        yield _mismatch(message="the pattern does not match")
+
+
+def _pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
+    for source, part in wanted.items() if isinstance(instance, dict) else ():
+        _work.get().spend(len(instance) // 4)
+        for name, value in instance.items():
+            if matches(source, name):
+                yield from validator.descend(value, part, path=name, schema_path=source)
+
+
+def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
+    """Yield a mismatch if two items are equal as JSON values: 1 equals 1.0, but not true.
+
+    Their texts are compared. A stranger can choose numbers that have the same hash, but no texts.
+    """
+    if wanted and isinstance(instance, list):
+        text = json.dumps(instance)
+        _work.get().spend(len(text) // 100 + len(instance) // 3)
+        items = json.loads(text, parse_float=_number)
+        if len({json.dumps(item, sort_keys=True) for item in items}) < len(items):
+            yield _mismatch(message="an item is repeated")
+
+
+def _rest(find: Any, kind: type, validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
+    for name in find(validator, instance, schema) if type(instance) is kind else ():
+        if wanted is False:
+            yield _mismatch(name)
+        else:
+            yield from validator.descend(instance[name], wanted, path=name)
+
+
+# The keywords that jsonschema checks with `re`, or in quadratic time.
+_CHECKS: dict[str, Callable[..., Any]] = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "uniqueItems": _unique_items,
+    "additionalProperties": partial(_rest, _undeclared, dict),
+    "unevaluatedProperties": partial(_rest, _unevaluated, dict),
+    "unevaluatedItems": partial(_rest, _unevaluated, list),
+}
+
+
 @lru_cache(maxsize=1)
 def _validator_class() -> Any:
     """Return a validator class for 2020-12 that counts steps and uses the linear engine."""
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import ValidationError as SchemaMismatch
     from jsonschema.validators import extend
 
-    def pattern(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        if isinstance(instance, str) and matches(wanted, instance) is False:
-            yield SchemaMismatch("the pattern does not match")
-
-    def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        for source, part in wanted.items() if isinstance(instance, dict) else ():
-            _work.get().spend(len(instance) // 4)
-            for name, value in instance.items():
-                if matches(source, name):
-                    yield from validator.descend(value, part, path=name, schema_path=source)
-
-    def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        items = instance if wanted and isinstance(instance, list) else []
-        if _has_repeats(items):
-            yield SchemaMismatch("an item is repeated")
-
-    def rest(find: Any, kind: type, validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        for name in find(validator, instance, schema) if type(instance) is kind else ():
-            if wanted is False:
-                yield SchemaMismatch("", path=[name])
-            else:
-                yield from validator.descend(instance[name], wanted, path=name)
-
-    checks = {**Draft202012Validator.VALIDATORS, "pattern": pattern, "uniqueItems": unique}
-    checks["patternProperties"] = pattern_properties
-    checks["additionalProperties"] = partial(rest, _undeclared, dict)
-    for word, kind in (("unevaluatedProperties", dict), ("unevaluatedItems", list)):
-        checks[word] = partial(rest, partial(_unevaluated, word), kind)
-    counted = {name: _counting(name, check) for name, check in checks.items()}
+    checks = {**Draft202012Validator.VALIDATORS, **_CHECKS}
+    counted = {word: _counting(word, check) for word, check in checks.items()}
     made: Any = extend(Draft202012Validator, counted)
     evolve = made.evolve
 

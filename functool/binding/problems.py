@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic_core import ValidationError, core_schema
 
 from functool.binding.json_text import shown_name
-from functool.close_names import close_names
+from functool.close_names import hint_at
 from functool.errors import MAX_PROBLEMS
 from functool.schema.admits import names_at
 from functool.schema.json_schema import property_names
@@ -94,10 +94,10 @@ def problems_of(
                 detail["type"] = kind
                 context["expected"] = context.get("expected_tags")
             problem = {"path": path_text(steps, known), **_expected(detail, known)}
-            pairs = strict and detail["type"] in _DICT
-            if pairs and not names_at(schema, steps, tuples):
-                problem["expected"] += PAIRS
-            problem["expected"] += repeated_key(detail.get("input"))
+            if strict:
+                is_open = detail["type"] in _DICT and not names_at(schema, steps, tuples)
+                more = repeated_key(detail.get("input"))
+                problem["expected"] += PAIRS + more if is_open else more
         earlier = found.setdefault(problem["path"], problem)
         if earlier is not problem and problem["expected"] not in earlier["expected"]:
             earlier["expected"] += f", or {problem['expected']}"
@@ -168,15 +168,15 @@ def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
 def unknown_name(name: str, names: list[str], path: str = "", number: int = 0) -> dict[str, Any]:
     """Return the problem for an unknown name, with the closest known name.
 
-    `number` counts the problems before it: those that no message shows get no closest name.
+    `number` counts the problems before it: those that no message shows get no hint.
     """
     # In a union, another member may know the name, and several members may have the same names.
     names = [known for known in dict.fromkeys(names) if known != name]
-    close = close_names(name, names) if number < MAX_PROBLEMS else []
-    hint = "no other names are known here" if path else "the tool takes none"
-    if names:
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names[:20])}"
     where = f"{path}.{shown_name(name)}".removeprefix(".")
+    if number >= MAX_PROBLEMS:
+        return {"path": where, "expected": "unknown argument"}
+    none = "no other names are known here" if path else "the tool takes none"
+    hint = hint_at(name, names) if names else none
     return {"path": where, "expected": f"unknown argument; {hint}"}
 
 

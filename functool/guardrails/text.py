@@ -169,7 +169,7 @@ def _clean_value(clean: Callable[[str], str], value: Any) -> Any:
 
 def _clean_content(clean: Callable[[str], str], part: Any) -> Any:
     """Remove matches from what a part shows, and from its bytes if they are text."""
-    texts = {name: getattr(part, name, None) for name in _SHOWN}
+    texts = {name: getattr(part, name, None) for name in ("text", "uri", "name")}
     new: dict[str, Any] = {name: clean(t) for name, t in texts.items() if isinstance(t, str)}
     if isinstance(data := getattr(part, "data", None), bytes):
         with suppress(UnicodeDecodeError):  # Some providers show a text file as text.
@@ -245,7 +245,7 @@ def _replace_matches(patterns: list[re.Pattern[str]], text: str) -> str:
 
 def _parsed(text: str) -> Any:
     """Parse `text` as JSON. Return `text` itself unless it holds an object, a list or a text."""
-    if text.lstrip()[:1] not in _OPENERS:
+    if text.lstrip()[:1] not in ("{", "[", '"'):
         return text
     try:
         data = json.loads(text)
@@ -255,8 +255,6 @@ def _parsed(text: str) -> Any:
 
 
 _MARK = "[redacted]"
-_OPENERS = ("{", "[", '"')
-_SHOWN = ("text", "uri", "name")
 _LEVELS = 20
 """How many levels of escapes are removed from a text before the whole text is redacted."""
 

@@ -19,7 +19,7 @@ from pydantic_core import SchemaError, SchemaValidator
 from functool.errors import DefinitionError
 from functool.schema.hashes import FEW_ITEMS, compared, is_hashed
 from functool.schema.hints import Unresolved, unreadable
-from functool.schema.readings import bounded, counted, counted_pattern
+from functool.schema.readings import bounded, counted, counted_pattern, is_slow, timed
 from functool.schema.rewrite import MANY, inside, rewritten, without_bools
 from functool.schema.tags import with_tags
 
@@ -81,16 +81,17 @@ def compiled(core: Any, *, brief: bool, strict_only: bool = False) -> Callable[.
     """
     definitions = {part["ref"]: part for part in core.get("definitions", ())}
     limited: list[str] = []
-    hashed: list[str] = []
+    slow: list[str] = []
 
     def changed(part: Any, is_long: bool = False) -> Any:
         made = inside(part, partial(changed, is_long=is_long))
         if brief and part["type"] in MANY:
             made = {**made, "fail_fast": True}
         made = with_tags(part, made, definitions)
-        if is_hashed(made):
-            hashed.append(part["type"])
-            made = compared(made) if is_long else made
+        limit = compared if is_hashed(made) else timed if is_slow(part, definitions) else None
+        if limit is not None:
+            slow.append(part["type"])
+            made = limit(made) if is_long else made
         bounds = counted(part, counted_pattern(made), definitions, brief)
         if bounds is not made:
             limited.append(part["type"])
@@ -99,7 +100,7 @@ def compiled(core: Any, *, brief: bool, strict_only: bool = False) -> Callable[.
 
     short = _compiled(changed(core))
     short = bounded(short, brief) if limited else short
-    if not hashed:
+    if not slow:
         return short
 
     long = functools.cache(lambda: bounded(_compiled(changed(core, is_long=True)), brief))

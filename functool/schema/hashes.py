@@ -1,8 +1,7 @@
-"""Bound how long Python compares items of sets, or keys of dicts, that have the same hash.
+"""Bound how many items of a set, or keys of a dict, Python compares because of the same hash.
 
 Python compares each such item with all others, so the time grows with the square of their number. A
-model can write numbers with one hash, such as -1 and -2 or multiples of 2**61 - 1, and classes may
-have slow comparisons.
+model can write numbers with one hash, such as -1 and -2 or multiples of 2**61 - 1.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from operator import attrgetter
-from time import thread_time
 from typing import Any
 
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
@@ -22,6 +20,9 @@ from functool.schema.rewrite import MAPPINGS
 
 FEW_ITEMS = 2_048
 """A shorter text has so few items that comparing all of them with each other takes no time."""
+
+MOST_ALIKE = 16
+"""How many different items may have the same hash. Ordinary values have two, such as -1 and -2."""
 
 _ANY = core_schema.any_schema()
 _after: Any = core_schema.no_info_after_validator_function
@@ -67,6 +68,7 @@ _places = count()
 
 
 def _made(make: Callable[[Any], Any], read: Collection[_Item]) -> Any:
+    left.get().look()
     items = sorted(read, key=attrgetter("place"))
     values = [item.value for item in items]
     _refuse_alike([value for value in values if _has_hash(value)])
@@ -84,20 +86,13 @@ def _has_hash(item: Any) -> bool:
 
 
 def _refuse_alike(items: Collection[Any]) -> None:
-    """Raise an error if it takes long to compare the different items that have the same hash."""
-    if len(items) - len({*map(hash, items)}) < 2:
+    """Raise an error if too many different items have the same hash."""
+    if len(items) - len({*map(hash, items)}) < MOST_ALIKE:
         return
     groups: dict[int, list[Any]] = {}
     for item in items:
         group = groups.setdefault(hash(item), [])
-        if not (_is_among(item, group) if len(group) > 1 else item in group):
+        if item not in group:
             group.append(item)
-
-
-def _is_among(item: Any, others: list[Any]) -> bool:
-    start = thread_time()
-    found = item in others
-    left.get().comparing -= thread_time() - start
-    if left.get().comparing < 0:
-        raise PydanticCustomError("same_hashes", "a list in which few items are hashed alike")
-    return found
+        if len(group) > MOST_ALIKE:
+            raise PydanticCustomError("same_hashes", "a list in which few items are hashed alike")

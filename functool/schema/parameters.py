@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import Field
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json, to_json, to_jsonable_python
 from typing_extensions import Doc
@@ -18,6 +18,7 @@ from functool.call import ToolCall
 from functool.context import Context, Inject
 from functool.errors import DefinitionError
 from functool.schema.core import core_of
+from functool.schema.plain import order_sets
 
 EMPTY = inspect.Parameter.empty
 
@@ -52,37 +53,9 @@ class Parameter:
         with suppress(Exception):
             if self.default is not EMPTY:
                 plain = to_jsonable_python(self.default)
-                _order_sets(self.default, plain)
+                order_sets(self.default, plain)
                 return from_json(to_json(plain), allow_inf_nan=False)
         return EMPTY
-
-
-def _order_sets(value: Any, plain: Any) -> None:
-    """Sort the lists that were sets in `plain`, the JSON form of a value.
-
-    The order of texts in a set differs from process to process.
-    """
-    if not isinstance(plain, (dict, list)):
-        return
-    if isinstance(value, RootModel):
-        _order_sets(value.root, plain)
-        return
-    if isinstance(value, BaseModel):
-        parts: Iterable[Any] = vars(value).values()
-    elif is_dataclass(value):
-        parts = [getattr(value, own.name) for own in fields(value)]
-    elif isinstance(value, (dict, list, tuple, set, frozenset)):
-        parts = value.values() if isinstance(value, dict) else value
-    else:
-        return
-    inner = plain.values() if isinstance(plain, dict) else plain
-    # A model may leave fields out, or write its own JSON. Then a part stands beside another's form.
-    was_set = isinstance(value, (set, frozenset))
-    was_set = was_set and plain == to_jsonable_python(value, fallback=str)
-    for part, form in zip(parts, inner, strict=False):
-        _order_sets(part, form)
-    if was_set and isinstance(plain, list):
-        plain.sort(key=to_json)
 
 
 def hidden_source(annotation: Any, name: str) -> Any:

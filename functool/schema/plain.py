@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from inspect import cleandoc
 from typing import Any, get_args
 
+from pydantic import BaseModel, RootModel
 from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaWarningKind
 from pydantic_core import PydanticOmit, PydanticSerializationError, core_schema, from_json, to_json
 
@@ -56,14 +59,16 @@ class PlainJsonSchema(GenerateJsonSchema):
         raise PydanticOmit
 
     def encode_default(self, dft: Any) -> Any:
-        """Leave out a default that JSON cannot express, such as infinity, as pydantic does others.
+        """Order sets, and leave out a default that JSON cannot express, such as infinity.
 
         Raises:
             PydanticSerializationError: This is such a default.
         """
         with suppress(ValueError):
+            form = super().encode_default(dft)
+            order_sets(dft, form)
             # Both, because pydantic may encode infinity inside of a list as null.
-            both = to_json([super().encode_default(dft), dft], fallback=str)
+            both = to_json([form, dft], fallback=str)
             return from_json(both, allow_inf_nan=False)[0]
         raise PydanticSerializationError("JSON cannot express it")
 
@@ -101,6 +106,10 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     ordered_dict_schema = dict_schema
     counter_schema = dict_schema
+
+    def is_subclass_schema(self, schema: Any) -> dict[str, Any]:
+        """Refuse a class, because JSON has none. pydantic describes it as anything."""
+        return self.handle_invalid_for_json_schema(schema, "a model cannot send a class")
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
         """Describe a decimal that is sent as a text by the pattern that pydantic accepts."""
@@ -182,3 +191,30 @@ def _bounds_text(bounds: dict[str, Any]) -> dict[str, str]:
 def key_text(choice: Any) -> str:
     """Return the text that stands for a choice where it is the key of a JSON object."""
     return str(choice).lower() if isinstance(choice, bool) else str(choice)
+
+
+def order_sets(value: Any, plain: Any) -> None:
+    """Sort the lists that were sets in `plain`, the JSON form of a value.
+
+    The order of texts in a set differs from process to process.
+    """
+    if not isinstance(plain, (dict, list)):
+        return
+    while isinstance(value, RootModel):
+        value = value.root
+    if isinstance(value, BaseModel):
+        parts: Iterable[Any] = vars(value).values()
+    elif is_dataclass(value):
+        parts = [getattr(value, own.name) for own in fields(value)]
+    elif isinstance(value, (dict, list, tuple, set, frozenset)):
+        parts = value.values() if isinstance(value, dict) else value
+    else:
+        return
+    inner = plain.values() if isinstance(plain, dict) else plain
+    # A model may leave fields out, or write its own JSON. Then a part stands beside another's form.
+    was_set = isinstance(value, (set, frozenset))
+    was_set = was_set and plain == from_json(to_json(value, fallback=str))
+    for part, form in zip(parts, inner, strict=False):
+        order_sets(part, form)
+    if was_set and isinstance(plain, list):
+        plain.sort(key=to_json)

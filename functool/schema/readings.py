@@ -2,14 +2,15 @@
 
 pydantic tries each member of a union that it cannot tell apart. In a recursive type, each level of
 the arguments multiplies this work, so a short text could take hours. Python needs milliseconds to
-compile a few characters of some patterns, and compares the items of a set that have the same hash.
+compile a few characters of some patterns, and long texts may hold many values that are read slowly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from functools import cached_property
+from copy import deepcopy
+from functools import partial
 from re import Pattern
 from time import thread_time
 from types import NoneType
@@ -32,17 +33,13 @@ _FEW, _MANY = 3_000, 30_000
 """How often recursive unions are read with all their problems, and without them."""
 
 SECONDS, SECONDS_A_CHARACTER = 0.4, 0.5e-6
-"""How long the validations of one call may take. Readings alone do not bound long texts.
-
-A fifth of it may go into comparing items that have the same hash.
-"""
+"""How long the validations of one call may take. Readings alone do not bound long texts."""
 
 _TAG = "functool.member."
 """What the tags of members begin with. No path names a tag, as it is not in the arguments."""
 _SCALAR = "functool.scalar"
 """The tag of all members for other values. Members for lists or objects only are the last ones."""
-_PACE, _PACE_OF_CONTAINERS = 16, 4
-"""How many readings there are for each look at the clock. Lists and objects may be large."""
+_PACE = 8  # Values that are read for each look at the clock.
 _SCALARS = {str, int, float, bool, NoneType}
 _TAKEN: dict[str, dict[type, set[str]]] = {
     **{kind: {dict: set()} for kind in MAPPINGS},
@@ -99,9 +96,9 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
     def tag_of(sent: Any) -> str:
         kind, now = type(sent), left.get()
         now.readings -= 1
-        pace = _PACE if kind in _SCALARS else _PACE_OF_CONTAINERS
-        if now.readings < 0 or (now.readings % pace == 0 and thread_time() > now.until):
+        if now.readings < 0:
             raise ReadTooOften
+        now.look()
         if kind in _SCALARS:
             return _SCALAR
         fitting = lists if kind is list else []
@@ -114,6 +111,41 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
     tags[_TAG] = whole
     ref = {"ref": made["ref"]} if "ref" in made else {}
     return {**core_schema.tagged_union_schema(tags, tag_of), **ref}
+
+
+def is_slow(core: Any, definitions: Mapping[str, Any]) -> bool:
+    """Whether reading many values of a type takes long, beside those that `counted` counts.
+
+    Python makes fractions of texts, and copies defaults such as lists. pydantic tries the classes
+    of a union one by one.
+    """
+    if core["type"] == "union" and not definitions:
+        return any(map(holds_others, choices_of(core)))
+    return core["type"] == "fraction" or _is_copied(core)
+
+
+def timed(made: Any) -> Any:
+    """Return a core schema that looks at the clock before it reads a value or copies a default."""
+    bare: Any = {key: part for key, part in made.items() if key not in ("ref", "default")}
+    ref = {"ref": made["ref"]} if "ref" in made else {}
+    if _is_copied(made):
+        return {**bare, "default_factory": partial(_copied, made["default"]), **ref}
+    return {**core_schema.tagged_union_schema({_TAG: bare}, _look), **ref}
+
+
+def _look(sent: Any) -> str:
+    left.get().look()
+    return _TAG
+
+
+def _is_copied(core: Any) -> bool:
+    """Whether pydantic copies the default of a core schema: it copies what has no hash."""
+    return core.get("default", 0).__hash__ is None
+
+
+def _copied(default: Any) -> Any:
+    left.get().look()
+    return deepcopy(default)
 
 
 def _taken(core: Any, definitions: Mapping[str, Any]) -> dict[type, set[str]]:
@@ -158,18 +190,21 @@ class Left:
     """What the validations of one call have left.
 
     These are readings of recursive unions and the characters of patterns, for each validation; and
-    for all of them the seconds to compare items in, and the time until which unions may be read.
-    That time begins when a union is read.
+    for all of them the time until which values may be read that are read slowly.
     """
 
     readings: int
     characters: int
 
     def __init__(self, text: str) -> None:
-        self._seconds = SECONDS + SECONDS_A_CHARACTER * len(text)
-        self.comparing: float = self._seconds / 5
+        self.until: float = thread_time() + SECONDS + SECONDS_A_CHARACTER * len(text)
+        self._looks = 0
 
-    until: cached_property[float] = cached_property(lambda self: thread_time() + self._seconds)
+    def look(self) -> None:
+        """Raise `ReadTooOften` if the time is over."""
+        self._looks += 1
+        if self._looks % _PACE == 0 and thread_time() > self.until:
+            raise ReadTooOften
 
 
 def bounded(validate: Callable[..., Any], brief: bool = False) -> Callable[..., Any]:

@@ -44,8 +44,8 @@ def rewritten(core: Any) -> Any:
 
     - No float, no complex number and no number in a `Json` may be NaN or infinite.
     - A dataclass, TypedDict or model refuses unknown names, unless its class sets `extra`.
-    - A `Literal` of Enum members also accepts the values of these members, and an Enum accepts
-      values that JSON writes in another way, such as tuples and dates.
+    - A `Literal` of Enum members also accepts the values of these members, one of bytes accepts
+      texts, and an Enum accepts values that JSON writes in another way, such as tuples and dates.
     - A number that is allowed as a dict key is also accepted as a text, since JSON keys are texts.
     - An `Iterable` is a list. pydantic would check its items only when the body asks for them.
 
@@ -68,12 +68,14 @@ def rewritten(core: Any) -> Any:
         # For a TypedDict that does not set `extra`, pydantic writes "ignore".
         if kind == "typed-dict" and "extras_schema" not in core:
             made["extra_behavior"] = "forbid"
-    if texts := choices_by_key(core.get("keys_schema", {})):
+    keys = _listed(core.get("keys_schema", {}))
+    if texts := {key_text(key): key for key in keys if not isinstance(key, str)}:
         made["keys_schema"] = _before(lambda sent: texts.get(sent, sent), made["keys_schema"])
     listed = core.get("expected", ())
     if kind == "enum":
         listed = [member for member in core["members"] if not isinstance(member.value, _SCALARS)]
-    if members := {_as_json(item.value): item for item in listed if isinstance(item, Enum)}:
+    given = [item for item in listed if isinstance(item, (Enum, bytes))]
+    if members := {_as_json(getattr(item, "value", item)): item for item in given}:
         ref = made.pop("ref", None)
         return _before(lambda sent: members.get(_as_json(sent), sent), made, ref=ref)
     return made
@@ -195,14 +197,6 @@ def _configs(cls: Any) -> Iterator[Any]:
     # At run time a TypedDict inherits from `dict` only. Its real bases are stored here.
     for base in getattr(cls, "__orig_bases__", ()):
         yield from _configs(get_origin(base) or base)
-
-
-def choices_by_key(core: Any) -> dict[str, Any]:
-    """Map texts to the choices of a core schema that they stand for.
-
-    In JSON the keys of a dict are always texts.
-    """
-    return {key_text(choice): choice for choice in _listed(core) if not isinstance(choice, str)}
 
 
 def _listed(core: Any) -> list[Any]:

@@ -174,10 +174,9 @@ def returned_schema(annotation: Any) -> dict[str, Any] | None:
         return None
     if annotation in (EMPTY, None, type(None), Any) or origin in _ITERATORS:
         return None
-    try:
+    with suppress(Exception):
         return deepcopy(_output_schema(annotation))
-    except Exception:
-        return None
+    return None
 
 
 def _within(annotation: Any) -> Iterator[Any]:

@@ -15,7 +15,6 @@ STRUCTURE = {
     *_words("properties required additionalProperties patternProperties propertyNames"),
 }
 _FORMATS = _words("date-time time date duration email hostname ipv4 ipv6 uuid")
-_LOOK_AROUND = ("(?=", "(?!", "(?<=", "(?<!")
 COPIED = _words("title pattern format multipleOf minimum maximum exclusiveMinimum exclusiveMaximum")
 """The keywords that the strict form takes over unchanged."""
 KEPT = {
@@ -43,7 +42,7 @@ _KINDS: dict[str, Any] = {
 def moves_to_text(key: str, value: Any) -> bool:
     """Whether a keyword becomes a sentence in the description."""
     if key == "pattern":
-        return any(mark in str(value) for mark in _LOOK_AROUND)
+        return any(mark in str(value) for mark in ("(?=", "(?!", "(?<=", "(?<!"))
     if key == "format":
         return value not in _FORMATS
     return key not in KEPT | STRUCTURE | _DROPPED
