@@ -1917,7 +1917,7 @@ def test_a_recursive_union_without_tags_is_not_read_without_end(leaf):
         result = call(tool, sent)
         if leaf != 1 or "left" in sent["x"]:  # The first kind of list that fits is taken at once.
             assert result.error.type == "ArgumentError"
-            assert "too many ways to read the arguments: several members of a" in result.text
+            assert "reading the arguments takes too long: send less at once" in result.text
         else:
             assert result.success
     for sent in ({"left": {"left": 1}}, {"x": 1, "left": {"left": 1, "y": 2}}, [[], 1]):
@@ -1947,7 +1947,7 @@ def test_an_alias_in_a_recursive_union_is_followed_to_its_class():
     deep = leveled(16, {"n": "no"}, lambda inner: {"inner": inner})
 
     assert call(tool, {"x": {"inner": {"n": 1}}}).success and got
-    assert "too many ways to read the arguments" in call(tool, deep).text
+    assert "reading the arguments takes too long" in call(tool, deep).text
 
 
 def test_readings_of_a_recursive_union_also_have_a_time_limit(monkeypatch):
@@ -1957,7 +1957,7 @@ def test_readings_of_a_recursive_union_also_have_a_time_limit(monkeypatch):
 
     assert call(tool, sent).success and len(got) == 1
     monkeypatch.setattr(readings, "SECONDS", -1.0)
-    assert "too many ways to read the arguments" in call(tool, sent).text
+    assert "reading the arguments takes too long" in call(tool, sent).text
     assert len(got) == 1
 
 
@@ -1975,7 +1975,7 @@ def test_two_classes_that_may_both_fit_are_not_read_without_end():
     """Two are enough to double the work at each level."""
     assert call(tool_of(Red | Black)[0], leveled(5, 1)).success
     refused = str(refusal(Red | Black, leveled(20, 1)["x"]))
-    assert "too many ways to read the arguments" in refused
+    assert "reading the arguments takes too long" in refused
 
 
 def test_a_model_that_is_a_tool_takes_a_recursive_union():

@@ -1840,7 +1840,7 @@ def test_a_long_text_of_what_is_read_slowly_has_a_time_limit(annotation, item, m
     tool = FunctionTool(take)
     assert call(tool, {"x": [item] * 1_000}).value == 1_000
     monkeypatch.setattr(readings, "SECONDS", -1.0)
-    assert "too many ways to read" in call(tool, {"x": [item] * 1_000}).text
+    assert "reading the arguments takes too long" in call(tool, {"x": [item] * 1_000}).text
     assert call(tool, {"x": [item] * 100}).value == 100
 
 

@@ -296,7 +296,6 @@ def validator_failed(error: Exception) -> ArgumentError:
     """
     failure_or_raise(error)
     if isinstance(error, ReadTooOften):
-        reason = "several members of a recursive union fit, or it is too deep for its length"
-        return ArgumentError(f"there are too many ways to read the arguments: {reason}")
+        return ArgumentError("reading the arguments takes too long: send less at once")
     logger.error("a validator of a tool failed", exc_info=error)
     return ArgumentError("the arguments could not be checked: a validator of the tool failed")
