@@ -486,6 +486,26 @@ def test_a_changed_function_that_fails(caplog):
     assert "changed function" in caplog.text
 
 
+def test_a_changed_function_that_calls_the_new_tool(mode):
+    """The host's own function may call the tools, also the new one, and waits for its answer."""
+    answers = asyncio.Queue()
+
+    async def changed(toolset):
+        call = ToolCall(name="city", arguments={"name": "Berlin"})
+        answers.put_nowait(await toolset.call(call))
+
+    server = mcp.server([tools["add"]])
+
+    async def work(toolset):
+        async with asyncio.timeout(LIMIT):
+            while answers.empty():
+                await server.replace([tools["add"], tools["city"]])
+                await asyncio.sleep(0.01)
+        return answers.get_nowait()
+
+    assert brought_in(server, work, changed=changed, mode=mode).success
+
+
 # Keys
 
 
