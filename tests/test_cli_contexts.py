@@ -196,6 +196,14 @@ def test_check_sees_what_the_context_enables(folder):
     assert "no tools" in refused.stderr
 
 
+def test_save_where_nothing_can_be_written(folder):
+    """A folder that cannot be made is an error after the result: the tool has run."""
+    done = run("call", "--save", "/dev/null/out", "deps_kit.py", "files", code=1)
+
+    assert done.stdout == run("call", "deps_kit.py", "files").stdout
+    assert "/dev/null/out" in done.stderr
+
+
 def test_save(folder):
     """`--save` writes each binary part under a name of ours, and overwrites nothing."""
     first = run("call", "--save", "out", "deps_kit.py", "files").stderr
