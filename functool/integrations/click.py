@@ -162,7 +162,9 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
 
     None declines. With `yes` the person is not asked for consent.
     """
-    fields = form.get("properties", {})
+    properties: dict[str, Any] = form.get("properties", {})
+    # A schema may be a boolean.
+    fields = {name: part if isinstance(part, dict) else {} for name, part in properties.items()}
     if not (yes or confirm(f"The server asks you: {message}")):
         return None
     if len(fields) == 1 and next(iter(fields.values())).get("type") == "boolean":
@@ -170,7 +172,7 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
     answers = {}
     for name, part in fields.items():
         choices = [str(choice) for choice in part.get("enum", ())]
-        kind = click.Choice(choices) if choices else FORM_TYPES.get(part.get("type"), str)
+        kind = click.Choice(choices) if choices else FORM_TYPES.get(str(part.get("type")), str)
         question = visible(str(part.get("title", name)))
         default = part.get("default")
         answer = answered(click.prompt, question, default=default, type=kind, err=True)

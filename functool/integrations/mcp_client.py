@@ -257,6 +257,9 @@ async def _answer_to(params: types.ElicitRequestParams, elicit: Elicit) -> types
     if untrusted.has_hidden(form):
         logger.warning("an MCP server's question holds invisible characters; it is declined")
         return declined
+    if keyword := untrusted.wrong_keyword(form):
+        logger.warning("a value of %r in an MCP server's form is wrong; it is declined", keyword)
+        return declined
     try:
         reply = await inline(elicit, visible(params.message), form)
         if reply is None:

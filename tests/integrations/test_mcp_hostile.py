@@ -336,16 +336,22 @@ def test_a_question_shows_no_escapes():
 
 
 HIDDEN = {"type": "object", "properties": {"a\u202e": {"type": "string"}}}
+WRONG = {"type": "object", "properties": {"a": {"type": "string", "enum": 7}}}
 LONG = {"type": "object", "properties": {"a": {"type": "string", "description": "x" * 100_000}}}
 
 
 @pytest.mark.parametrize(
     ("message", "form"),
-    [("Name?", HIDDEN), ("Name?", LONG), ("x" * 100_000, {"type": "object", "properties": {}})],
-    ids=["hidden", "long form", "long message"],
+    [
+        ("Name?", HIDDEN),
+        ("Name?", WRONG),
+        ("Name?", LONG),
+        ("x" * 100_000, {"type": "object", "properties": {}}),
+    ],
+    ids=["hidden", "wrong", "long form", "long message"],
 )
 def test_a_question_that_nobody_can_read_is_declined(message, form):
-    """A form whose names hold what nobody sees, and a question as long as a book, is shown to nobody."""
+    """A form whose names hold what nobody sees, or that is wrong, and a question as long as a book, is shown to nobody."""
     form = types.ElicitRequestFormParams(message=message, requested_schema=form)
     asked = []
 
