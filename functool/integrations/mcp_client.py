@@ -134,8 +134,8 @@ async def _connected(
         yield tools
     finally:
         telling.cancel()
-        await asyncio.wait([telling], timeout=CLOSE_SECONDS)
         await link.end()
+        await asyncio.wait([telling], timeout=CLOSE_SECONDS)
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
