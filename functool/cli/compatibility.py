@@ -107,22 +107,40 @@ def narrowed(old: Any, new: Any) -> Iterator[Step]:
 
 
 class _Comparison:
-    """Compares two schemas. Holds their roots, for references, and the pairs being compared."""
+    """Compares two schemas. Holds their roots, for references.
+
+    Unions of unions, and recursive types, lead to the same pairs of schemas again and again. So it
+    also holds the pairs that fit, or are being compared, and those that do not fit.
+    """
 
     def __init__(self, old_root: Any, new_root: Any) -> None:
         self._roots = (old_root, new_root)
-        self._seen: list[tuple[Any, Any]] = []
+        # In order: a pair may fit only because an earlier one is assumed to fit.
+        self._fitting: dict[str, None] = {}
+        self._failed: set[str] = set()
 
     def steps(self, old: Any, new: Any, path: str) -> Iterator[Step]:
-        if (old, new) in self._seen:  # A recursive type: this pair is being compared already.
+        pair = json.dumps([old, new])
+        if pair in self._fitting:
             return
-        self._seen.append((old, new))
+        before, fits = len(self._fitting), True
+        self._fitting[pair] = None
         try:
             old = _resolved(old, self._roots[0])
             new = _resolved(new, self._roots[1])
-            yield from self._compare(old, new, path)
+            for step in self._compare(old, new, path):
+                fits = False
+                yield step
         finally:
-            self._seen.pop()
+            while not fits and len(self._fitting) > before:
+                self._fitting.popitem()
+
+    def _fits(self, old: Any, new: Any) -> bool:
+        """Whether `new` accepts all that `old` accepts."""
+        pair = json.dumps([old, new])
+        if pair not in self._failed and any(self.steps(old, new, "")):
+            self._failed.add(pair)
+        return pair not in self._failed
 
     def _compare(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:
         if {"anyOf", "oneOf"} & (old.keys() | new.keys()):
@@ -147,9 +165,10 @@ class _Comparison:
         """Yield a step for each member of the old union that fits no member of the new one."""
         choices = _alternatives(new)
         for one in _alternatives(old):
-            tries = [list(self.steps(one, other, path)) for other in choices]
-            if all(tries):
-                yield from min(tries, key=len) if len(choices) == 1 else [_whole(one, path)]
+            if len(choices) == 1:
+                yield from self.steps(one, choices[0], path)
+            elif not any(self._fits(one, other) for other in choices):
+                yield _whole(one, path)
 
     def _intersections(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:
         """Compare the members of `allOf` at the same places."""
@@ -176,7 +195,8 @@ class _Comparison:
             if name not in old.get("required", ()):
                 rule = "required" if name in had else "added"
                 yield Step(_joined(path, name), rule, name)
-        for name, part in had.items():
+        # The tag of a union's member first: it tells at once that two members differ.
+        for name, part in sorted(had.items(), key=_is_no_constant):
             inner = has.get(name, rest_new)
             if inner is False and part is not False:
                 yield Step(_joined(path, name), "removed", name)
@@ -304,6 +324,10 @@ def _types(schema: Mapping[str, Any]) -> frozenset[str]:
     if given is None:
         return _TYPES
     return frozenset([given] if isinstance(given, str) else given)
+
+
+def _is_no_constant(named: tuple[str, Any]) -> bool:
+    return not (isinstance(named[1], Mapping) and "const" in named[1])
 
 
 def _values(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Step]:
