@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("click")
 
-from functool.cli import compatibility
+from functool.cli import narrowing
 from functool.cli.compatibility import changes
 from functool.schema.json_schema import resolved
 from tests.command_line import run
@@ -226,7 +226,7 @@ def test_unions_of_unions_are_compared_once(monkeypatch):
         assert len(looked) < 20_000
         return resolved(root, schema)
 
-    monkeypatch.setattr(compatibility, "resolved", counting)
+    monkeypatch.setattr(narrowing, "resolved", counting)
     members = {
         f"{name}{place}": obj(["kind"], next=ref(other), kind={"const": f"{name}{place}"})
         for name, other in ("AB", "BC", "CA")
@@ -238,8 +238,8 @@ def test_unions_of_unions_are_compared_once(monkeypatch):
     narrower = {**members["C7"], "properties": {**part, "kind": {"const": "other"}}}
     new = {**old, "$defs": {**old["$defs"], "C7": narrower}}
 
-    assert list(compatibility.narrowed(old, old)) == []
-    assert {step.path for step in compatibility.narrowed(old, new)} == {"a"}
+    assert list(narrowing.narrowed(old, old)) == []
+    assert {step.path for step in narrowing.narrowed(old, new)} == {"a"}
 
 
 def test_removed_renamed_and_new_tools():
