@@ -526,7 +526,9 @@ def test_a_401_says_what_to_do():
     assert fine.text == "ok"
 
 
-@pytest.mark.parametrize(("status", "said"), [(401, "or others than it got: "), (403, "does not accept")])
+@pytest.mark.parametrize(
+    ("status", "said"), [(401, "or others than it got: "), (403, "does not accept")]
+)
 def test_a_key_that_expires_while_connected(status, said):
     """A 401 or 403 in the middle of a session is an error of the call that says what to do."""
     with hostile() as server:
