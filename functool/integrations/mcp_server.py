@@ -124,10 +124,9 @@ class ToolServer(Server[Any]):
         """
         http = request.request
         session = None if http is None else http.headers.get(MCP_SESSION_ID_HEADER)
-        said = (
-            request.session.client_params
-        )  # Keep it: the id of an object that is gone may return.
-        client = session or id(said)
+        handshake = request.session.client_params
+        # While the handshake is held here, no other object gets its id.
+        client = session or id(handshake)
         if client in self._told:
             return
         self._told.add(client)
