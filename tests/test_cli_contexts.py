@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -202,6 +203,16 @@ def test_save_where_nothing_can_be_written(folder):
 
     assert done.stdout == run("call", "deps_kit.py", "files").stdout
     assert "/dev/null/out" in done.stderr
+
+
+def test_save_where_nobody_reads_the_result(folder):
+    """The files are there also if standard output takes nothing."""
+    command = [*PROGRAM, "call", "--save", "out", "deps_kit.py", "files"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+
+    assert done.returncode == 1
+    assert "saved out/files-1.png" in done.stderr
 
 
 def test_save(folder):

@@ -75,14 +75,15 @@ async def run_call(
     # Standard output is for the result, so send there nothing that a body prints.
     with progress_bar(context), redirect_stdout(sys.stderr):
         result = await toolset.call(ToolCall(name=name, arguments=arguments), context)
-    if result.error is None:
-        # Without `color` click would remove escapes from the text that a pipe gets.
-        shown = visible(result.text) if sys.stdout.isatty() else result.text
-        click.echo(shown, color=True)
-    else:
-        click.echo(f"Error: {visible(result.text)}", err=True)
-    if save is not None:  # After the result, which an error of the folder must not hide.
-        for path in saved(result, save, name):
+    try:
+        if result.error is None:
+            # Without `color` click would remove escapes from the text that a pipe gets.
+            shown = visible(result.text) if sys.stdout.isatty() else result.text
+            click.echo(shown, color=True)
+        else:
+            click.echo(f"Error: {visible(result.text)}", err=True)
+    finally:  # The tool has run: no error of the output or of the folder may hide the other part.
+        for path in saved(result, save, name) if save is not None else ():
             click.echo(f"saved {visible(str(path))}", err=True)
     if result.is_error:
         raise click.exceptions.Exit(1)
