@@ -389,7 +389,21 @@ def test_an_enum_is_an_option_as_a_literal_is(folder):
         (["call", "kit.py", "serch"], 1, "Did you mean 'search'?"),
         (["schema", "kit.py", "serch"], 1, "Did you mean 'search'?"),
         (["list", "missing.py"], 1, "missing.py"),
-        (["list", "missing.module:x"], 1, "missing"),
+        (["list", "missing.module:x"], 1, "there is no file and no module 'missing.module'"),
+        (["list", "missing.yaml"], 1, "there is no file and no module 'missing.yaml'"),
+        (["call", "--yes", "kit.py", "delete"], 2, "stand after the TOOL"),
+        (["call", "--contxt", "a.py:b", "kit.py", "fail"], 2, "Did you mean '--context'?"),
+        (
+            ["call", "kit.py", "search", "--query", "x", "--score", "NaN"],
+            2,
+            "is not a valid number",
+        ),
+        (
+            ["call", "kit.py", "search", "--query", "x", "--score", "1e999"],
+            2,
+            "is not a valid number",
+        ),
+        (["call", "kit.py", "search", "--json", '{"score": NaN}'], 2, "is not a JSON object"),
         (["list", "kit.py:nothing"], 1, "kit has no 'nothing'; its tools: search, delete, "),
         (["list", "empty.py"], 1, "decorate a function with @FunctionTool"),
         (["list", "broken.py"], 1, "broken.py, line 2"),
@@ -598,6 +612,35 @@ def test_a_reader_that_has_enough(folder):
 
     assert done.stderr == "printed while loading\n"
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["list", "kit.py"], 0),
+        (["call", "kit.py", "search", "--query", "x"], 0),
+        (["call", "kit.py", "search", "-"], 2),
+        (["call", "kit.py", "delete", "--path", "x"], 1),
+    ],
+)
+def test_streams_that_are_closed(folder, words, code):
+    """A program that closes standard input, output or errors gets the exit code that it would get anyway."""
+    command = shlex.join([sys.executable, "-m", "functool", *words])
+    for closed in ("<&-", ">&-", "<&- >&- 2>&-"):
+        done = subprocess.run(
+            ["sh", "-c", f"exec {command} {closed}"], stdin=subprocess.DEVNULL, capture_output=True
+        )
+
+        assert (done.returncode, b"Traceback" in done.stderr) == (code, False)
+
+
+def test_an_encoding_without_a_character(folder):
+    """A result that the encoding of standard output cannot say is printed with escapes, and not lost."""
+    command = [sys.executable, "-m", "functool", "call", "kit.py", "search", "--query", "1 \u20ac"]
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+
+    assert (done.returncode, json.loads(done.stdout)["query"]) == (0, "1 \u20ac")
 
 
 def test_help_teaches(folder):
@@ -871,6 +914,16 @@ def test_a_port_in_use(folder):
     assert result.stderr.endswith(
         f"Error: port {port} of 127.0.0.1 is in use: choose another one\n"
     )
+
+
+def test_an_address_of_another_machine(folder, monkeypatch):
+    """An address that is not this machine's is said in a line, and the exit code is 1."""
+    pytest.importorskip("mcp")
+    monkeypatch.setenv("A_TOKEN", "t" * 32)
+    words = "serve", "kit.py", "--transport", "http", "--token-env", "A_TOKEN"
+    said = run(*words, "--host", "192.0.2.1", code=1).stderr
+
+    assert "Error: cannot listen on 192.0.2.1, port 8000: " in said
 
 
 def test_a_token_from_the_environment(folder, monkeypatch):

@@ -85,6 +85,8 @@ def test_edit(waits):
     path, id, result = waits("a")
 
     assert "one JSON object" in run(path, "edit", id, "--arguments", "[]", code=2).stderr
+    assert "nothing.json" in run(path, "edit", id, "--arguments", "@nothing.json", code=2).stderr
+    assert "not JSON" in run(path, "edit", id, "--arguments", '{"path": NaN}', code=2).stderr
     run(path, "edit", id, "--arguments", '{"path": "b"}')
     assert "removed b" in result().text
 

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -194,6 +195,24 @@ def test_check_sees_what_the_context_enables(folder):
     assert "ada_only" in run("check", "--context", "deps_kit.py:ada", "deps_kit.py:ada_only").stdout
     refused = run("check", "--context", "deps_kit.py:plain", "deps_kit.py:ada_only", code=1)
     assert "no tools" in refused.stderr
+
+
+def test_save_where_nothing_can_be_written(folder):
+    """A folder that cannot be made is an error after the result: the tool has run."""
+    done = run("call", "--save", "/dev/null/out", "deps_kit.py", "files", code=1)
+
+    assert done.stdout == run("call", "deps_kit.py", "files").stdout
+    assert "/dev/null/out" in done.stderr
+
+
+def test_save_where_nobody_reads_the_result(folder):
+    """The files are there also if standard output takes nothing."""
+    command = [*PROGRAM, "call", "--save", "out", "deps_kit.py", "files"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+
+    assert done.returncode == 1
+    assert "saved out/files-1.png" in done.stderr
 
 
 def test_save(folder):

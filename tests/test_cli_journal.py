@@ -109,11 +109,12 @@ def test_settle_takes_one_answer(journal, options):
     assert journal.calls(state="unknown")[0].key == KEY
 
 
-def test_settle_takes_json(journal):
-    """What is no JSON is said in one line."""
-    result = run(journal, "settle", KEY, "--json", "{paid")
+@pytest.mark.parametrize("text", ["{paid", "NaN", "1e999", "[" * 100_000])
+def test_settle_takes_json(journal, text):
+    """What is no JSON is an error of usage, and nothing changes."""
+    result = run(journal, "settle", KEY, "--json", text)
 
-    assert result.exit_code == 1 and result.output.startswith("Error: ")
+    assert result.exit_code == 2 and "Error: --json: not JSON (" in result.output
     assert journal.calls(state="unknown")[0].key == KEY
 
 

@@ -7,7 +7,9 @@ import pytest
 
 pytest.importorskip("click")
 
+from functool.cli import narrowing
 from functool.cli.compatibility import changes
+from functool.schema.json_schema import resolved
 from tests.command_line import run
 from tests.schemas import INT, MAYBE_STR, NULL, NUM, STR, any_of, array, ref, tuple_of
 
@@ -215,6 +217,31 @@ def test_what_a_caller_read_has_to_stay(old, new, said):
     assert len(texts(old, new, False, "output")) == (not said)
 
 
+def test_unions_of_unions_are_compared_once(monkeypatch):
+    """Unions that lead to one another are compared in steps that grow with their members, and not with their product."""
+    looked = []
+
+    def counting(root, schema):
+        looked.append(schema)
+        assert len(looked) < 20_000
+        return resolved(root, schema)
+
+    monkeypatch.setattr(narrowing, "resolved", counting)
+    members = {
+        f"{name}{place}": obj(["kind"], next=ref(other), kind={"const": f"{name}{place}"})
+        for name, other in ("AB", "BC", "CA")
+        for place in range(8)
+    }
+    unions = {name: any_of(*(ref(f"{name}{place}") for place in range(8))) for name in "ABC"}
+    old = {**obj(a=ref("A")), "$defs": {**members, **unions}}
+    part = members["C7"]["properties"]
+    narrower = {**members["C7"], "properties": {**part, "kind": {"const": "other"}}}
+    new = {**old, "$defs": {**old["$defs"], "C7": narrower}}
+
+    assert list(narrowing.narrowed(old, old)) == []
+    assert {step.path for step in narrowing.narrowed(old, new)} == {"a"}
+
+
 def test_removed_renamed_and_new_tools():
     """A tool that is gone breaks a caller, with a hint at its new name; a new one breaks nobody."""
     tool = {"description": "", "parameters": obj(query=STR), "output": None}
@@ -298,7 +325,12 @@ def test_lock_writes_where_it_is_told(folder):
 ODD = ["{", "[" * 100_000, "[]", '{"tools": {}}', '{"version": 2, "tools": {}}']
 
 
-@pytest.mark.parametrize("text", [*ODD, '{"version": 1, "tools": {"add": 5}}'])
+ODD_TOOLS = [
+    f'{{"version": 1, "tools": {{"search": {tool}}}}}' for tool in ("5", "{}", '{"parameters": 5}')
+]
+
+
+@pytest.mark.parametrize("text", [*ODD, *ODD_TOOLS])
 def test_a_file_of_another_kind_is_one_line(folder, text):
     """A file that `lock` did not write, or a later version, is an error of one line."""
     (folder / "bad.json").write_text(text)

@@ -178,6 +178,9 @@ def call(
     echo '{"query": "cats"}' | functool call tools.py search -
     """  # noqa: D301
     consents = False
+    if target.startswith("-"):
+        wrong = f"No such option {target!r}. The options of the tool stand after the TOOL."
+        raise click.NoSuchOption(target, wrong, ["--context", "--header", "--save"])
 
     async def run(toolset: Toolset) -> None:
         nonlocal consents

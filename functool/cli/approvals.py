@@ -79,6 +79,7 @@ def approve(inbox: Inbox, id: str, yes: bool) -> None:
 @click.pass_obj
 def edit(inbox: Inbox, id: str, arguments: str | None) -> None:
     """Change the arguments of a call in $EDITOR, and let it run with them."""
+    from functool.integrations.click import option_text
     from functool.integrations.click_approval import edited, read_arguments
 
     request = _request(inbox, id)
@@ -86,8 +87,8 @@ def edit(inbox: Inbox, id: str, arguments: str | None) -> None:
         changed = edited(request)
     else:
         try:
-            changed = read_arguments(arguments)
-        except ValueError as error:
+            changed = read_arguments(option_text(arguments))
+        except (OSError, ValueError) as error:
             raise click.UsageError(f"--arguments: {error}") from None
     if changed is None:
         raise click.ClickException("nothing was saved, so nothing was approved")

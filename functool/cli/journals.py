@@ -76,14 +76,16 @@ def settle(
 ) -> None:
     """Record the outcome of the unknown call KEY, with one of --text, --json and --failed."""
     from functool import ToolResult
+    from functool.integrations.values import json_value
 
     if sum(given is not None for given in (text, value, failed)) != 1:
         raise click.UsageError("Say what came of the call with one of --text, --json and --failed.")
+    try:
+        known = text if value is None else json_value(value)
+    except ValueError as error:
+        raise click.UsageError(f"--json: not JSON ({error})") from None
+    result = ToolResult.of(known) if failed is None else ToolResult.failed(failed)
     with readable_errors():
-        if failed is not None:
-            result = ToolResult.failed(failed)
-        else:
-            result = ToolResult.of(text if value is None else json.loads(value))
         _opened(context).settle(key, result)
 
 

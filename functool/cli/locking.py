@@ -65,7 +65,10 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
         version = known["version"]
-        tools = {name: dict(tool) for name, tool in dict(known["tools"]).items()}
+        tools = {
+            name: {**tool, "parameters": dict(tool["parameters"])}
+            for name, tool in dict(known["tools"]).items()
+        }
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not what `functool lock` writes: {error!r}") from None
     if version != VERSION:

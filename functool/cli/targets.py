@@ -171,6 +171,8 @@ def _module(place: str) -> ModuleType:
     except (Exception, SystemExit) as error:  # A script may end the program when it is imported.
         import traceback
 
+        if isinstance(error, ModuleNotFoundError) and error.name == place.partition(".")[0]:
+            raise click.ClickException(f"there is no file and no module {place!r}") from None
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = "" if "importlib" in last.filename else f" ({last.filename}, line {last.lineno})"
         reason = f"{type(error).__name__}: {error}{where}"

@@ -21,6 +21,7 @@ except ModuleNotFoundError as _error:
 
 from functool import Context, Tool, ToolCall, ToolEvent, ToolResult, Toolset
 from functool.integrations.click_approval import NO_TERMINAL, answered, approve
+from functool.integrations.values import json_value
 from functool.integrations.visible import visible
 from functool.schema.json_schema import resolved
 
@@ -74,16 +75,18 @@ async def run_call(
     # Standard output is for the result, so send there nothing that a body prints.
     with progress_bar(context), redirect_stdout(sys.stderr):
         result = await toolset.call(ToolCall(name=name, arguments=arguments), context)
-    if save is not None:
-        for path in saved(result, save, name):
+    try:
+        if result.error is None:
+            # Without `color` click would remove escapes from the text that a pipe gets.
+            shown = visible(result.text) if sys.stdout.isatty() else result.text
+            click.echo(shown, color=True)
+        else:
+            click.echo(f"Error: {visible(result.text)}", err=True)
+    finally:  # The tool has run: no error of the output or of the folder may hide the other part.
+        for path in saved(result, save, name) if save is not None else ():
             click.echo(f"saved {visible(str(path))}", err=True)
-    if result.error is None:
-        # Without `color` click would remove escapes from the text that a pipe gets.
-        shown = visible(result.text) if sys.stdout.isatty() else result.text
-        click.echo(shown, color=True)
-        return
-    click.echo(f"Error: {visible(result.text)}", err=True)
-    raise click.exceptions.Exit(1)
+    if result.is_error:
+        raise click.exceptions.Exit(1)
 
 
 def saved(result: ToolResult, folder: Path, name: str) -> list[Path]:
@@ -160,7 +163,9 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
 
     None declines. With `yes` the person is not asked for consent.
     """
-    fields = form.get("properties", {})
+    properties: dict[str, Any] = form.get("properties", {})
+    # A schema may be a boolean.
+    fields = {name: part if isinstance(part, dict) else {} for name, part in properties.items()}
     if not (yes or confirm(f"The server asks you: {message}")):
         return None
     if len(fields) == 1 and next(iter(fields.values())).get("type") == "boolean":
@@ -168,7 +173,7 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
     answers = {}
     for name, part in fields.items():
         choices = [str(choice) for choice in part.get("enum", ())]
-        kind = click.Choice(choices) if choices else FORM_TYPES.get(part.get("type"), str)
+        kind = click.Choice(choices) if choices else FORM_TYPES.get(str(part.get("type")), str)
         question = visible(str(part.get("title", name)))
         default = part.get("default")
         answer = answered(click.prompt, question, default=default, type=kind, err=True)
@@ -295,14 +300,14 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
         if not isinstance(value, str):
             return value
         try:
-            text = _text(value)
+            text = option_text(value)
         except (OSError, UnicodeDecodeError) as error:
             raise click.FileError(value[1:], str(error)) from error
         if self.name == "string":
             return text
         try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
+            found = json_value(text)
+        except ValueError:
             found = text
         if self.name != "json" and (
             isinstance(found, str) or (self.name == "object") is not isinstance(found, dict)
@@ -327,10 +332,14 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
         ]
 
 
-def _text(value: str) -> str:
+def option_text(value: str) -> str:
     """Return the text of an option's value.
 
     `@file` stands for the text of a file, `@-` for standard input, and `@@` for a plain @.
+
+    Raises:
+        OSError: There is no such file.
+        UnicodeDecodeError: It is not UTF-8.
     """
     if not value.startswith("@") or value.startswith("@@"):
         return value.removeprefix("@") if value.startswith("@@") else value

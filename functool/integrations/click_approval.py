@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from functool import ApprovalRequest, Decision, GuardrailError
 from functool.integrations._signals import handled
-from functool.integrations.values import check_readable
+from functool.integrations.values import check_readable, json_value
 from functool.integrations.visible import arguments_text, sources_text, visible
 
 NO_TERMINAL = "There is no terminal to ask at: --yes approves."
@@ -101,16 +99,14 @@ def edited(
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """Return the JSON object in a text, or in the file that `@FILE` names.
+    """Return the JSON object in a text.
 
     Raises:
         ValueError: It is not a JSON object.
     """
-    if text.startswith("@"):
-        text = Path(text[1:]).read_text("utf-8")
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        found = json_value(text)
+    except ValueError as error:
         raise ValueError(f"not JSON ({error})") from None
     if not isinstance(found, dict):
         raise ValueError("the arguments are one JSON object")

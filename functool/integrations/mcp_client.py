@@ -26,7 +26,7 @@ from functool import (
 )
 from functool.executors import in_thread, inline
 from functool.integrations import mcp_untrusted as untrusted
-from functool.integrations.mcp_link import MAX_LISTED, MAX_TOOLS, Link
+from functool.integrations.mcp_link import CLOSE_SECONDS, MAX_LISTED, MAX_TOOLS, Link
 from functool.integrations.mcp_transport import Endpoint
 from functool.integrations.visible import visible
 
@@ -128,11 +128,14 @@ async def _connected(
 ) -> AsyncIterator[Toolset]:
     link = Link(endpoint, settings, pins, tools.listed, patience)
     definitions = await link.open()
+    telling = asyncio.create_task(tools.tell())
     try:
         await tools.fill(definitions, link)
         yield tools
     finally:
+        telling.cancel()
         await link.end()
+        await asyncio.wait([telling], timeout=CLOSE_SECONDS)
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
@@ -166,6 +169,7 @@ class _Tools(Toolset):
         self._known: set[str] = set()
         self._room = MAX_LISTED
         self._filling = asyncio.Lock()
+        self._grown = asyncio.Event()
 
     def __getitem__(self, name: str) -> Tool:
         return self._local[name]
@@ -206,17 +210,24 @@ class _Tools(Toolset):
             return len(self._known) > begun
 
     async def listed(self, definitions: list[types.Tool]) -> None:
-        """Add the tools of a new listing, and call the host's `changed` if there are new ones."""
-        if self._link is None or not await self.fill(definitions, self._link):
-            return
-        if self._on_change is None:
-            return
-        try:
-            pending = self._on_change(self)
-            if inspect.isawaitable(pending):
-                await pending
-        except Exception:
-            logger.exception("the changed function of an MCP connection failed")
+        """Add the tools of a new listing."""
+        if self._link is not None and await self.fill(definitions, self._link):
+            self._grown.set()
+
+    async def tell(self) -> None:
+        """Call the host's `changed` each time there are new tools.
+
+        Calls wait for a listing, but not for this: the host's function may call the new tools.
+        """
+        while self._on_change is not None:
+            await self._grown.wait()
+            self._grown.clear()
+            try:
+                pending = self._on_change(self)
+                if inspect.isawaitable(pending):
+                    await pending
+            except Exception:
+                logger.exception("the changed function of an MCP connection failed")
 
 
 def _elicitation(elicit: Elicit) -> Any:
@@ -245,6 +256,9 @@ async def _answer_to(params: types.ElicitRequestParams, elicit: Elicit) -> types
     form = untrusted.cleaned(dict(params.requested_schema))
     if untrusted.has_hidden(form):
         logger.warning("an MCP server's question holds invisible characters; it is declined")
+        return declined
+    if keyword := untrusted.wrong_keyword(form):
+        logger.warning("a value of %r in an MCP server's form is wrong; it is declined", keyword)
         return declined
     try:
         reply = await inline(elicit, visible(params.message), form)

@@ -63,7 +63,7 @@ class ToolServer(Server[Any]):
     ) -> None:
         self._bus = InMemorySubscriptionBus()
         self._handlers = Handlers(tools, context, page_size)
-        self._told: set[str | None] = set()
+        self._told: set[str | int] = set()
         super().__init__(
             name,
             version=version("functool"),
@@ -124,10 +124,12 @@ class ToolServer(Server[Any]):
         """
         http = request.request
         session = None if http is None else http.headers.get(MCP_SESSION_ID_HEADER)
-        if session in self._told:
+        handshake = request.session.client_params
+        # While the handshake is held here, no other object gets its id.
+        client = session or id(handshake)
+        if client in self._told:
             return
-        if session is not None:
-            self._told.add(session)
+        self._told.add(client)
         changed = asyncio.Event()
 
         def note(event: ServerEvent) -> None:
@@ -141,7 +143,7 @@ class ToolServer(Server[Any]):
                 await request.session.send_notification(types.ToolListChangedNotification())
         finally:
             unsubscribe()
-            self._told.discard(session)
+            self._told.discard(client)
 
 
 def server(tools: Tools, *, onto: Any = None, **options: Any) -> Any:

@@ -59,7 +59,7 @@ def serve(
 
     Raises:
         DefinitionError: A tool cannot be served, or two have one name.
-        OSError: The port is in use.
+        OSError: The port is in use, or the address is not this machine's.
         ValueError: There is no such transport, or others could reach the server without a token.
     """
     if transport != "http":
@@ -87,7 +87,7 @@ async def serve_async(
 
     Raises:
         DefinitionError: A tool cannot be served, or two have one name.
-        OSError: The port is in use.
+        OSError: The port is in use, or the address is not this machine's.
         ValueError: There is no such transport, or others could reach the server without a token.
     """
     if transport not in ("stdio", "http"):
@@ -185,10 +185,12 @@ async def _serve_stdio(served: Server[Any]) -> None:
 
 
 def _check_port(host: str, port: int) -> None:
-    """Raise an OSError if the port is in use. uvicorn would log that and end the program."""
+    """Raise an OSError if nobody can listen there. uvicorn would log that and end the program."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise OSError(f"port {port} of {host} is in use: choose another one") from error
+        if not isinstance(error, socket.gaierror):  # The name may have an address of IPv6 only.
+            raise OSError(f"cannot listen on {host}, port {port}: {error.strerror}") from error

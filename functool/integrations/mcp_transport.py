@@ -50,7 +50,7 @@ MALFORMED = (
     f" or it has more than {MAX_VALUES:,} JSON values, or it is compressed."
 )
 UNAUTHORIZED = (
-    "The server answered 401, so it wants credentials: "
+    "The server answered 401, so it wants credentials, or others than it got: "
     "connect(url, headers={'Authorization': 'Bearer ...'}) or connect(url, auth=...) sends them, "
     "on the command line --header Authorization=NAME_OF_A_VARIABLE."
 )

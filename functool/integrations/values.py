@@ -67,6 +67,20 @@ def json_or_text(value: Any) -> str:
     return value if isinstance(value, str) else to_json(value)
 
 
+def json_value(text: str) -> Any:
+    """Return the value of a JSON text. Python also reads NaN and infinity, which JSON lacks.
+
+    Raises:
+        ValueError: It is not JSON, or nested too deeply.
+    """
+    try:
+        found = json.loads(text)
+        json.dumps(found, allow_nan=False)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return found
+
+
 def json_items(items: Mapping[Any, Any]) -> dict[str, Any]:
     """Return a mapping as JSON data. A value that JSON cannot express becomes its text.
 

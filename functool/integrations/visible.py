@@ -19,7 +19,9 @@ SEEN = frozenset(
 """Line ends, tabs and spaces. For Python they are not printable, but a person sees them."""
 
 UNSEEN = frozenset(
-    "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+    "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159"
+    # The selectors of Mongolian letters hide a text as well as those below.
+    "\u180b\u180c\u180d\u180f"
     # A row of variation selectors can hide a whole text. `visible` allows `COLOURED` after an
     # emoji.
     + "".join(map(chr, [*range(0xFE00, 0xFE0F), *range(0xE0100, 0xE01F0)]))

@@ -60,6 +60,8 @@ class Door:
         # A server on all addresses does not know its names. Then only the cookie keeps others out.
         self._is_open = host in EVERYWHERE and not allowed_hosts
         self._hosts = {name if _has_port(name) else f"{name}:{port}" for name in names}
+        if port == 80:  # Browsers leave this one out.
+            self._hosts |= {*names}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer 403, or pass the request on."""

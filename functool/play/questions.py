@@ -23,7 +23,9 @@ def asker(inbox: Inbox) -> Callable[[str, Mapping[str, Any]], Awaitable[dict[str
     approver = inbox.approver
 
     async def ask(message: str, form: Mapping[str, Any]) -> dict[str, Any] | None:
-        fields = {str(name): part for name, part in dict(form.get("properties", {})).items()}
+        properties = dict(form.get("properties", {})).items()
+        # A schema may be a boolean.
+        fields = {str(key): part if isinstance(part, dict) else {} for key, part in properties}
         needed = form.get("required", ())
         lines = [_line(name, part, name in needed) for name, part in fields.items()]
         alone = [part.get("type") for part in fields.values()] == ["boolean"]

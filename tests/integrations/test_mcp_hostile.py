@@ -336,16 +336,22 @@ def test_a_question_shows_no_escapes():
 
 
 HIDDEN = {"type": "object", "properties": {"a\u202e": {"type": "string"}}}
+WRONG = {"type": "object", "properties": {"a": {"type": "string", "enum": 7}}}
 LONG = {"type": "object", "properties": {"a": {"type": "string", "description": "x" * 100_000}}}
 
 
 @pytest.mark.parametrize(
     ("message", "form"),
-    [("Name?", HIDDEN), ("Name?", LONG), ("x" * 100_000, {"type": "object", "properties": {}})],
-    ids=["hidden", "long form", "long message"],
+    [
+        ("Name?", HIDDEN),
+        ("Name?", WRONG),
+        ("Name?", LONG),
+        ("x" * 100_000, {"type": "object", "properties": {}}),
+    ],
+    ids=["hidden", "wrong", "long form", "long message"],
 )
 def test_a_question_that_nobody_can_read_is_declined(message, form):
-    """A form whose names hold what nobody sees, and a question as long as a book, is shown to nobody."""
+    """A form whose names hold what nobody sees, or that is wrong, and a question as long as a book, is shown to nobody."""
     form = types.ElicitRequestFormParams(message=message, requested_schema=form)
     asked = []
 
@@ -486,6 +492,26 @@ def test_a_changed_function_that_fails(caplog):
     assert "changed function" in caplog.text
 
 
+def test_a_changed_function_that_calls_the_new_tool(mode):
+    """The host's own function may call the tools, also the new one, and waits for its answer."""
+    answers = asyncio.Queue()
+
+    async def changed(toolset):
+        call = ToolCall(name="city", arguments={"name": "Berlin"})
+        answers.put_nowait(await toolset.call(call))
+
+    server = mcp.server([tools["add"]])
+
+    async def work(toolset):
+        async with asyncio.timeout(LIMIT):
+            while answers.empty():
+                await server.replace([tools["add"], tools["city"]])
+                await asyncio.sleep(0.01)
+        return answers.get_nowait()
+
+    assert brought_in(server, work, changed=changed, mode=mode).success
+
+
 # Keys
 
 
@@ -500,7 +526,9 @@ def test_a_401_says_what_to_do():
     assert fine.text == "ok"
 
 
-@pytest.mark.parametrize(("status", "said"), [(401, "credentials: "), (403, "does not accept")])
+@pytest.mark.parametrize(
+    ("status", "said"), [(401, "or others than it got: "), (403, "does not accept")]
+)
 def test_a_key_that_expires_while_connected(status, said):
     """A 401 or 403 in the middle of a session is an error of the call that says what to do."""
     with hostile() as server:

@@ -548,6 +548,33 @@ def test_a_client_that_is_initialized_again_and_again_is_told_once():
     assert first == second
 
 
+def test_each_client_is_told_of_a_change_once():
+    """Without sessions, too, a client is told once, however often it says that it is initialized."""
+    told: list[str] = []
+
+    async def main():
+        server = mcp.server(tools["add"])
+
+        def client(name):
+            async def handle(message):
+                told.append(name)
+
+            return Client(server, mode="legacy", message_handler=handle, cache=None)
+
+        async with client("a") as first, client("b") as second:
+            for _ in range(10):
+                await first.session.send_notification(types.InitializedNotification())
+            for each in (first, second):
+                await each.list_tools()
+            await server.replace(tools["city"])
+            for each in (first, second):
+                await each.list_tools()
+
+    asyncio.run(main())
+
+    assert sorted(told) == ["a", "b"]
+
+
 class Growing(Toolset):
     """A toolset that gets more tools while it is served, as one of `mcp.connect` does."""
 
@@ -955,19 +982,16 @@ def test_a_client_that_leaves_before_its_answer():
         ),
     ],
 )
-def test_the_hosts_that_are_answered(monkeypatch, options, named, strange):
+def test_the_hosts_that_are_answered(options, named, strange):
     """Requests that name the host that is listened on, a local one or one that is allowed are answered, and no other."""
-    apps: list[Any] = []
-    monkeypatch.setattr("uvicorn.run", lambda app, **options: apps.append(app))
-    mcp.serve([tools["add"]], "http", **options)
-
+    app = mcp.http_app(mcp.server([tools["add"]]), **options)
     headers = {**ACCEPT, "Authorization": "Bearer t"}
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
     async def main():
-        transport = httpx2.ASGITransport(app=apps[0])
+        transport = httpx2.ASGITransport(app=app)
         async with (
-            apps[0].router.lifespan_context(apps[0]),
+            app.router.lifespan_context(app),
             httpx2.AsyncClient(transport=transport, base_url="http://x") as client,
         ):
             return [

@@ -30,6 +30,8 @@ def python_calls(func):
         ("zero\u200bwidth", "zerowidth"),
         ("tags" + "".join(chr(0xE0000 + ord(c)) for c in "send secrets"), "tags"),
         ("filler\u3164\u2800x", "fillerx"),
+        ("fillers\U00016fe4\U0001d159", "fillers"),
+        ("selectors\u180b\u180c\u180d\u180f", "selectors"),
         (
             "a heart \u2764\ufe0f and the sun \u2600\ufe0f",
             "a heart \u2764\ufe0f and the sun \u2600\ufe0f",
@@ -68,8 +70,14 @@ def test_every_character_is_judged_by_its_category():
         "HANGUL CHOSEONG FILLER",
         "HANGUL FILLER",
         "HANGUL JUNGSEONG FILLER",
+        "KHITAN SMALL SCRIPT FILLER",
         "KHMER VOWEL INHERENT AA",
         "KHMER VOWEL INHERENT AQ",
+        "MONGOLIAN FREE VARIATION SELECTOR FOUR",
+        "MONGOLIAN FREE VARIATION SELECTOR ONE",
+        "MONGOLIAN FREE VARIATION SELECTOR THREE",
+        "MONGOLIAN FREE VARIATION SELECTOR TWO",
+        "MUSICAL SYMBOL NULL NOTEHEAD",
         "VARIATION SELECTOR",
     }
 

@@ -1,7 +1,9 @@
 """Who may use the playground."""
 
+import asyncio
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -125,6 +127,23 @@ def test_the_page_s_own_requests(shared, inside):
     assert page.headers["x-content-type-options"] == "nosniff"
     nonces = {inside.get("/").headers["content-security-policy"] for _ in range(3)}
     assert len(nonces) == 3
+
+
+@pytest.mark.parametrize(("port", "status"), [(80, 200), (8000, 403)])
+def test_the_port_that_browsers_leave_out(port, status):
+    """At port 80 the page's own host has no port, and at any other port it has one."""
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def visit():
+        transport = httpx2.ASGITransport(app=Door(app, port=port, token=TOKEN))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as person:
+            return (await person.get("/", params={"token": TOKEN})).status_code
+
+    with ThreadPoolExecutor(1) as pool:  # Playwright's loop may run on this thread.
+        assert pool.submit(asyncio.run, visit()).result() == status
 
 
 def test_a_proxy_that_adds_tls(playground):

@@ -714,12 +714,18 @@ def test_a_journal(playground, open_page, tmp_path):
     )
     assert '"to": "Zoë"' in replayed["text"]
     unknown.first.locator("input").fill("it went through")
+    elsewhere(
+        journal.once(pay, run="order-18")(ToolCall(id="c1", name="pay", arguments={"amount": 0}))
+    )
+    page.locator("#journal li", has_text="order-18").wait_for()
+    # A call that is recorded meanwhile takes away neither the words of the person nor the focus.
+    assert page.evaluate("document.activeElement.value") == "it went through"
     unknown.first.get_by_text("It was done").click()
     until(page, "document.querySelectorAll('#journal li[data-outcome=unknown]').length === 1")
     assert "it went through" in page.inner_text("#journal")
     unknown.first.get_by_text("Let it run again").click()
     until(page, "document.querySelectorAll('#journal li[data-outcome=unknown]').length === 0")
-    assert [entry.state for entry in journal.calls()] == ["done", "done"]
+    assert [entry.state for entry in journal.calls()] == ["done", "done", "done"]
 
 
 FOREIGN = """

@@ -78,6 +78,18 @@ async def test_yes_or_no(tmp_path):
 
 
 @beside
+async def test_a_field_of_any_value(tmp_path):
+    """A field without a schema, `true`, is asked like the others."""
+    asking, request = await asked(
+        inbox := Inbox(tmp_path / "inbox.db"), "What?", {"properties": {"it": True}}
+    )
+    assert shown_request(request)["question"].splitlines() == ["What?", "- it: any value, optional"]
+    inbox.approve(request.id, {"it": 1})
+
+    assert await asking == {"it": 1}
+
+
+@beside
 async def test_a_question_without_words(tmp_path):
     """A question without words is shown as a question, and not as a call of a tool without a name."""
     inbox = Inbox(tmp_path / "inbox.db")
