@@ -25,7 +25,7 @@ QUESTIONS = {
     "How do I build tools from a configuration file?": ("more-tools.md", "factory.toolset(plan)"),
     "How do I switch a tool off for some users?": ("more-tools.md", "is_enabled="),
     "How do I trace my tools?": ("errors.md", "opentelemetry.instrument("),
-    "How do I run the calls of my own OpenAI loop?": ("loop.md", "openai_chat.calls(message)"),
+    "How do I run the calls of my own OpenAI loop?": ("loop.md", "openai_chat.calls(answer)"),
     "How do I serve my tools over MCP?": ("mcp.md", "mcp.serve("),
     "How do I use a tool in LangChain?": ("agents.md", "langchain.export"),
     "How does a person approve a call, also days later?": ("approvals.md", "context.approve("),
