@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import shutil
 import signal
@@ -44,6 +45,9 @@ KEPT_BYTES = 50 * 1_048_576
 
 READY = 2
 """How many warmed sessions a code tool keeps ready."""
+
+_CLOSE_ON_EXEC = 1
+"""`MFD_CLOEXEC` of Linux."""
 
 ANSWERED = frozenset({"datetime.now", "date.today", "time.time", "os.urandom"})
 """The functions of the system that the host answers. The interpreter checks their arguments."""
@@ -163,16 +167,18 @@ class _Starter:
             return None
         script = Path(__file__).with_name("code_launch.py")
         command = f"exec '{sys.executable}' -IS '{script}' {self.pid} '{worker}' \"$@\""
-        # A file in memory, because many systems run nothing in directories for temporary files.
-        written = os.memfd_create("monty")
-        os.write(written, f"#!/bin/sh\n{command}\n".encode())
-        if not os.access(f"/proc/self/fd/{written}", os.X_OK):
-            return None
-        # The system runs no file that is open for writing.
-        kept = os.open(f"/proc/self/fd/{written}", os.O_RDONLY)
-        os.close(written)
-        os.set_inheritable(kept, True)  # The path below is one of the worker's own open files.
-        return f"/proc/self/fd/{kept}"
+        # A file in memory, because many systems run nothing in directories for temporary files. Some
+        # systems forbid these files, and builds of Python for old systems lack `os.memfd_create`.
+        with suppress(OSError, AttributeError):
+            written = ctypes.CDLL(None).memfd_create(b"monty", _CLOSE_ON_EXEC)
+            os.write(written, f"#!/bin/sh\n{command}\n".encode())
+            # The system runs no file that is open for writing.
+            kept = os.open(f"/proc/self/fd/{written}", os.O_RDONLY)
+            os.close(written)
+            if os.access(path := f"/proc/self/fd/{kept}", os.X_OK):
+                os.set_inheritable(kept, True)  # The path is one of the worker's own open files.
+                return path
+        return None
 
     def close(self) -> None:
         """End all workers."""
