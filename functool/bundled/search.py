@@ -150,6 +150,7 @@ class SearchIndex:
         Raises:
             ValueError: An id is in use already, or occurs twice.
         """
+        documents = [*documents]  # Making them may take long, use this index or fork.
         with no_fork(), self._lock, self._db:
             for document in documents:
                 try:
