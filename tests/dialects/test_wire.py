@@ -218,6 +218,15 @@ def test_a_call_that_was_cut_off_may_hold_any_text():
     assert call.arguments == '{"what": "\\ud800", "'
 
 
+@pytest.mark.parametrize("dialect", [anthropic, mistral])
+def test_a_call_that_was_cut_off_may_hold_no_object(dialect):
+    """A model may write anything, and the answer can still be read."""
+    answer = anthropic_answer if dialect is anthropic else chat_answer
+    [call] = dialect.calls(answer([1], whole=False))
+
+    assert call.arguments == '{"'
+
+
 def test_a_call_before_the_last_block_came_whole():
     """Only in the last block of a message can the reply be cut off."""
     answer = anthropic_answer({}, whole=False)
