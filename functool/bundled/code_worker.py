@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
-import shutil
 import signal
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -20,6 +17,7 @@ from time import monotonic
 from typing import Any
 
 from functool import DefinitionError, ToolError
+from functool.bundled.code_launcher import launcher
 
 try:
     import pydantic_monty as monty
@@ -45,9 +43,6 @@ KEPT_BYTES = 50 * 1_048_576
 
 READY = 2
 """How many warmed sessions a code tool keeps ready."""
-
-_CLOSE_ON_EXEC = 1
-"""`MFD_CLOEXEC` of Linux."""
 
 ANSWERED = frozenset({"datetime.now", "date.today", "time.time", "os.urandom"})
 """The functions of the system that the host answers. The interpreter checks their arguments."""
@@ -148,37 +143,13 @@ class _Starter:
         """Return the pool. It has to be made in this thread."""
         if self._pool is None:
             pool = monty.Monty(
-                binary_path=self._launcher(),
+                binary_path=launcher(self.pid),
                 min_processes=0,
                 max_processes=1024,
                 max_checkouts_per_worker=20,
             )
             self._pool = pool.__enter__()
         return self._pool
-
-    def _launcher(self) -> str | None:
-        """Return a program that starts a worker which dies with this process.
-
-        Return None if this system has no such means.
-        """
-        found = Path(sys.executable).with_name("monty")
-        worker = str(found) if found.exists() else shutil.which("monty")
-        if sys.platform != "linux" or worker is None or "'" in f"{sys.executable}{worker}":
-            return None
-        script = Path(__file__).with_name("code_launch.py")
-        command = f"exec '{sys.executable}' -IS '{script}' {self.pid} '{worker}' \"$@\""
-        # A file in memory, because many systems run nothing in directories for temporary files. Some
-        # systems forbid these files, and builds of Python for old systems lack `os.memfd_create`.
-        with suppress(OSError, AttributeError):
-            written = ctypes.CDLL(None).memfd_create(b"monty", _CLOSE_ON_EXEC)
-            os.write(written, f"#!/bin/sh\n{command}\n".encode())
-            # The system runs no file that is open for writing.
-            kept = os.open(f"/proc/self/fd/{written}", os.O_RDONLY)
-            os.close(written)
-            if os.access(path := f"/proc/self/fd/{kept}", os.X_OK):
-                os.set_inheritable(kept, True)  # The path is one of the worker's own open files.
-                return path
-        return None
 
     def close(self) -> None:
         """End all workers."""

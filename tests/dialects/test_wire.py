@@ -140,7 +140,7 @@ def chat_answer(arguments, whole):
         *[(anthropic, anthropic_answer, given) for given in ({}, {"what": "cats"})],
         *[(bedrock, bedrock_answer, given) for given in ({}, {"what": "cats"})],
         *[(mistral, chat_answer, given) for given in ({}, {"what": "cats"}, "")],
-        (openai, openai_answer, ""),
+        *[(dialect, openai_answer, "") for dialect in (openai, xai)],
         (openai_chat, chat_answer, ""),
     ],
 )
