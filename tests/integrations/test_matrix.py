@@ -458,7 +458,9 @@ class Made(Tripwire):
         super().__init__(f"Stop everything: {level}")
 
 
-@pytest.mark.parametrize("stop", [Sealed("Stop everything: 3"), Made(level=3)], ids=lambda stop: type(stop).__name__)
+@pytest.mark.parametrize(
+    "stop", [Sealed("Stop everything: 3"), Made(level=3)], ids=lambda stop: type(stop).__name__
+)
 def test_a_tripwire_of_any_class_leaves_the_run(bridge: Any, stop: Tripwire) -> None:
     """Where no class can be both the host's and the framework's, it is the framework's: no run goes on."""
 
