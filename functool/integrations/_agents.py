@@ -169,7 +169,10 @@ def stopping_with(kind: type[Tripwire]) -> Iterator[None]:
         stop = _of_both(tripwire, kind)
         Tripwire.__init__(stop, str(tripwire))  # The class of the framework may set attributes.
         stop.args = tripwire.args
-        vars(stop).update(vars(tripwire))
+        state: Any = object.__getstate__(tripwire)  # Two dicts if it has slots.
+        for held in state if isinstance(state, tuple) else (state,):
+            for name, value in (held or {}).items():
+                object.__setattr__(stop, name, value)
         raise stop from tripwire
 
 
