@@ -114,7 +114,7 @@ class OpenAI:
             raise SystemExit(f"OpenAI: {error}") from error
         message = answer.choices[0].message
         self.talk.append(message)
-        return message.content or "", openai_chat.calls(message)
+        return message.content or "", openai_chat.calls(answer)
 
 
 class Anthropic:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import signal
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -19,6 +17,7 @@ from time import monotonic
 from typing import Any
 
 from functool import DefinitionError, ToolError
+from functool.bundled.code_launcher import launcher
 
 try:
     import pydantic_monty as monty
@@ -144,35 +143,13 @@ class _Starter:
         """Return the pool. It has to be made in this thread."""
         if self._pool is None:
             pool = monty.Monty(
-                binary_path=self._launcher(),
+                binary_path=launcher(self.pid),
                 min_processes=0,
                 max_processes=1024,
                 max_checkouts_per_worker=20,
             )
             self._pool = pool.__enter__()
         return self._pool
-
-    def _launcher(self) -> str | None:
-        """Return a program that starts a worker which dies with this process.
-
-        Return None if this system has no such means.
-        """
-        found = Path(sys.executable).with_name("monty")
-        worker = str(found) if found.exists() else shutil.which("monty")
-        if sys.platform != "linux" or worker is None or "'" in f"{sys.executable}{worker}":
-            return None
-        script = Path(__file__).with_name("code_launch.py")
-        command = f"exec '{sys.executable}' -IS '{script}' {self.pid} '{worker}' \"$@\""
-        # A file in memory, because many systems run nothing in directories for temporary files.
-        written = os.memfd_create("monty")
-        os.write(written, f"#!/bin/sh\n{command}\n".encode())
-        if not os.access(f"/proc/self/fd/{written}", os.X_OK):
-            return None
-        # The system runs no file that is open for writing.
-        kept = os.open(f"/proc/self/fd/{written}", os.O_RDONLY)
-        os.close(written)
-        os.set_inheritable(kept, True)  # The path below is one of the worker's own open files.
-        return f"/proc/self/fd/{kept}"
 
     def close(self) -> None:
         """End all workers."""

@@ -207,8 +207,9 @@ async def _converted(html: str, limit: int) -> str:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    if process.returncode:
-        raise RequestFailed("The page could not be turned into text.")
-    found = json.loads(answer)
+    try:
+        found = json.loads(answer)
+    except ValueError as error:  # It died. How it ended is not known if the host ignores SIGCHLD.
+        raise RequestFailed("The page could not be turned into text.") from error
     text: str = found["text"].strip() or "(The page has no readable text.)"
     return f"{text}\n\n(Parts of the page are left out.)" if found["cut"] else text

@@ -145,11 +145,12 @@ class SearchIndex:
         self.add_all([Document(id=id, text=text, title=title, metadata=metadata or {})])
 
     def add_all(self, documents: Iterable[Document]) -> None:
-        """Add documents, all of them or none.
+        """Add documents, all of them or none. They are collected before the first is added.
 
         Raises:
             ValueError: An id is in use already, or occurs twice.
         """
+        documents = [*documents]  # Making them may take long, use this index or fork.
         with no_fork(), self._lock, self._db:
             for document in documents:
                 try:

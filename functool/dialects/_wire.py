@@ -331,10 +331,12 @@ def cut_off(call: ToolCall) -> ToolCall:
     that ends in a name. Text of the model's own stays, but no text would mean no arguments.
     """
     sent = call.arguments
-    if isinstance(sent, str):
-        return call if sent.strip() else replace(call, arguments='{"')
+    if isinstance(sent, str) and sent.strip():
+        return call
+    if not sent or not isinstance(sent, Mapping):
+        return replace(call, arguments='{"')
     begun = json.dumps(dict(sent)).removesuffix("}")  # It takes half of a character, too.
-    return replace(call, arguments=f'{begun}, "' if sent else '{"')
+    return replace(call, arguments=f'{begun}, "')
 
 
 def is_chat(message: Any) -> bool:

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from functool import Tool, ToolCall
+from functool.dialects import openai
 from functool.dialects._grok_chunks import GrokChunks
 from functool.dialects._rules import Rules, split
 from functool.dialects._stream import Reader
@@ -18,7 +19,6 @@ from functool.dialects._walk import render
 from functool.dialects._wire import (
     Deferred,
     Tools,
-    call,
     fresh,
     function_calls,
     function_entry,
@@ -94,7 +94,7 @@ def calls(message: Any) -> list[ToolCall]:
         function_calls(get(answer, "message"), _OURS) for answer in get(message, "outputs") or ()
     ]
     found = function_calls(message, _OURS) or [one for answer in answers for one in answer]
-    return found or [call(get(i, "name"), get(i, "arguments"), get(i, "call_id")) for i in items]
+    return found or openai.calls(items)
 
 
 class StreamReader(Reader):

@@ -166,12 +166,23 @@ def stopping_with(kind: type[Tripwire]) -> Iterator[None]:
     except kind:  # It left an agent inside of the tool.
         raise
     except Tripwire as tripwire:
-        both = kind if type(tripwire) is Tripwire else _class_of_both(tripwire, kind)
-        stop = both.__new__(both)
+        stop = _of_both(tripwire, kind)
         Tripwire.__init__(stop, str(tripwire))  # The class of the framework may set attributes.
         stop.args = tripwire.args
-        vars(stop).update(vars(tripwire))
+        state: Any = object.__getstate__(tripwire)  # Two dicts if it has slots.
+        for held in state if isinstance(state, tuple) else (state,):
+            for name, value in (held or {}).items():
+                object.__setattr__(stop, name, value)
         raise stop from tripwire
+
+
+def _of_both(tripwire: Tripwire, kind: type[Tripwire]) -> Tripwire:
+    """Return a new exception of the class of a tripwire and of `kind`, if there can be one."""
+    if type(tripwire) is not Tripwire:
+        with suppress(TypeError):  # It may allow no subclass, or have a `__new__` of its own.
+            both = _class_of_both(tripwire, kind)
+            return both.__new__(both)
+    return kind.__new__(kind)
 
 
 def _class_of_both(tripwire: Tripwire, kind: type[Tripwire]) -> type[Tripwire]:

@@ -31,6 +31,7 @@ from functool import ApprovalRequest, Decision, FunctoolError
 from functool.approval import Grant, json_copy
 from functool.executors import in_thread
 from functool.layers.forking import no_fork
+from functool.layers.mounts import mount_of
 
 POLL = 0.1
 """Seconds between two checks for an answer."""
@@ -71,16 +72,21 @@ class Inbox:
         path: The file, on a local disk. Any number of processes may share it.
 
     Raises:
-        InboxError: The file cannot be used.
+        InboxError: The file cannot be used, or is mounted without its directory.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path).absolute()
+        made = os.path.realpath(self._path)  # Where a link leads to.
+        if mount_of(made)[0] == made:
+            raise InboxError(
+                f"the inbox {self._path} is mounted without its directory, so what SQLite writes"
+                " beside it is not shared, and processes would destroy it. Mount the directory."
+            )
         try:
             # SQLite gives the files that it makes beside this one the same permissions. Do not open
             # a file that exists: closing it drops the locks that this process holds on it.
             with suppress(FileExistsError):
-                made = os.path.realpath(self._path)  # Where a link leads to.
                 os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
             raise InboxError(f"the inbox {self._path} cannot be opened: {error.strerror}") from None

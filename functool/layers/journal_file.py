@@ -6,17 +6,16 @@ import os
 import sqlite3
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from functool.layers.journal_errors import JournalError, newer_format
+from functool.layers.mounts import mount_of
 
 APPLICATION_ID = 0x66746A6E
 SCHEMA_VERSION = 1
 OPEN_SECONDS = 10.0
 """How long opening waits for another process that has locked the file."""
 
-MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = {
     *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre"),
     *("ncpfs", "nfs", "nfs4", "orangefs", "panfs", "smb3", "smbfs", "vboxsf"),
@@ -80,20 +79,13 @@ def refuse_mount(path: str) -> None:
     Raises:
         JournalError: The path is one of these.
     """
-    kind, longest = "", -1
-    with suppress(OSError):
-        for line in MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-            fields = line.split(" ")
-            place = fields[4].encode("latin-1", "surrogateescape").decode("unicode_escape")
-            inside = path == place or path.startswith(place.rstrip("/") + "/")
-            if inside and len(place) >= longest:  # A later mount hides one at the same place.
-                kind, longest = fields[fields.index("-") + 1], len(place)
+    place, kind = mount_of(path)
     if kind in _NETWORK:
         raise JournalError(
             f"the journal {path} is on a network file system ({kind}), where SQLite's locks do not"
             " hold: two processes could run one call. Put it on a local disk."
         )
-    if longest == len(path):
+    if place == path:
         raise JournalError(
             f"the journal {path} is mounted without its directory, so its newest records, in the"
             " file -wal beside it, are not shared: two processes could run one call. Mount the"

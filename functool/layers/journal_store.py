@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from functool.layers.forking import no_fork
 from functool.layers.journal_connection import Connection
 from functool.layers.journal_file import OPEN_SECONDS, Busy, refuse_mount
 
@@ -71,8 +72,7 @@ def _reading(
 
     @wraps(method)
     def reading(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        self.calls.refuse_removed()
-        with self._reader.use() as connection:
+        with self.reading() as connection:
             return method(self, connection, *args, **kwargs)
 
     return reading
@@ -103,6 +103,14 @@ class Store:
         """Close the file."""
         self.calls.close()
         self._reader.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that no call waits for."""
+        with no_fork():  # A fork closes the file, and takes its log away.
+            self.calls.refuse_removed()
+        with self._reader.use() as connection:
+            yield connection
 
     @_locked
     def fetch(self, key: str) -> Row | None:
@@ -216,8 +224,7 @@ class Store:
             within = f"{call_id}/"
             where += " AND (call_id = ? OR substr(call_id, 1, ?) = ?)"
             given = (*given, call_id, len(within), within)
-        self.calls.refuse_removed()
-        with self._reader.use() as connection:
+        with self.reading() as connection:
             query = f"SELECT key FROM calls{where} ORDER BY rowid"
             found = connection.execute(query, given).fetchall()
         for (key,) in found:

@@ -10,6 +10,7 @@ import time
 import tracemalloc
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from functool import (
     ToolTimeoutError,
     Tripwire,
 )
-from functool.bundled import code_worker
+from functool.bundled import code_launcher, code_worker
 from functool.bundled.code_mode import CodeLimits, code_mode
 from functool.bundled.code_record import digest_of_arguments, is_same
 from functool.guardrails import require_approval
@@ -1462,6 +1463,17 @@ def test_the_arguments_of_all_calls_are_bounded(code, most):
 
     assert "too large" in result.error.message
     assert len(kept) <= most
+
+
+@pytest.mark.parametrize("library", [SimpleNamespace(memfd_create=lambda *_: -1), object()])
+def test_programs_run_where_the_system_has_no_files_in_memory(monkeypatch, library):
+    """It may forbid them, or its library of C may be too old: then the interpreter is started directly."""
+    monkeypatch.setattr(code_launcher, "ctypes", SimpleNamespace(CDLL=lambda name: library))
+    monkeypatch.setattr(code_worker, "_starters", [])
+    result = run(code_mode([]), "1 + 1")
+    code_worker._starters[0].close()
+
+    assert result.value["value"] == 2
 
 
 def test_questions_to_the_host_count_as_computing(monkeypatch):

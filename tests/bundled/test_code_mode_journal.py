@@ -266,13 +266,17 @@ def test_a_run_with_programs_is_exported_and_replayed(bank, tool):
     assert bank.paid == ["a"]
 
 
-def test_no_worker_survives_a_killed_host(tmp_path):
-    """A spinning interpreter dies with a host that gets SIGKILL, and no file of it stays."""
+@pytest.mark.parametrize("build", ["", "import os\nvars(os).pop('memfd_create', None)\n"])
+def test_no_worker_survives_a_killed_host(tmp_path, build):
+    """A spinning interpreter dies with a host that gets SIGKILL, and no file of it stays.
+
+    So it is with a build of Python for old systems, as uv's and conda's were.
+    """
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     host = tmp_path / "host.py"
     host.write_text(
-        "import asyncio\n"
+        f"{build}import asyncio\n"
         "from functool import FunctionTool, ToolCall\n"
         "from functool.bundled.code_mode import code_mode, CodeLimits\n"
         "@FunctionTool\n"

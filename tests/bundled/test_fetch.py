@@ -6,6 +6,7 @@ import encodings
 import gzip
 import os
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
@@ -663,6 +664,25 @@ def test_what_stands_beside_the_converter_is_not_run(server, tmp_path, monkeypat
 
     assert fetch(server.url).value == "here"
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_page_is_converted_where_the_host_ignores_the_end_of_its_children(server):
+    """The system does not tell such a host how the converter's process ended."""
+    server.reply("/", "<p>here</p>", "text/html")
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert fetch(server.url).value == "here"
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_a_converter_that_dies_is_an_error(server, tmp_path, monkeypatch):
+    """The model reads that the page could not be converted."""
+    (tmp_path / "child.py").write_text("import os\nos.abort()\n")
+    monkeypatch.setattr(fetch_module, "CHILD", str(tmp_path / "child.py"))
+    server.reply("/", "<p>here</p>", "text/html")
+
+    assert "could not be turned into text" in fetch(server.url).error.message
 
 
 def test_large_pages_wait_for_each_other(server, monkeypatch, tmp_path):

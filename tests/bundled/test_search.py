@@ -282,12 +282,14 @@ def test_a_fork_waits_while_another_thread_uses_the_index():
     """Otherwise the child would wait for ever for a lock that the thread of its parent held."""
     index, begun = filled(a="word"), threading.Event()
 
-    def documents():
-        begun.set()
-        time.sleep(0.2)
-        yield {"id": "b", "text": "another word"}
+    class Slow(dict):
+        def __getitem__(self, name):
+            begun.set()
+            time.sleep(0.1)
+            return super().__getitem__(name)
 
-    thread = threading.Thread(target=index.add_all, args=(documents(),))
+    document = Slow(id="b", text="another word")
+    thread = threading.Thread(target=index.add_all, args=([document],))
     thread.start()
     begun.wait()
     child = os.fork()
@@ -297,6 +299,22 @@ def test_a_fork_waits_while_another_thread_uses_the_index():
     thread.join()
 
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_documents_may_be_made_while_they_are_added():
+    """What makes them may search the index. It may also fork, and would wait for itself."""
+    index = filled(a="word")
+
+    def documents():
+        for hit in index.query("word")["hits"]:
+            yield {"id": f"{hit['id']}2", "text": hit["snippet"]}
+
+    thread = threading.Thread(target=index.add_all, args=(documents(),), daemon=True)
+    thread.start()
+    thread.join(20)
+
+    assert not thread.is_alive()
+    assert index.query("word")["total"] == 2
 
 
 def test_a_search_takes_a_hundred_filters():

@@ -140,7 +140,7 @@ def chat_answer(arguments, whole):
         *[(anthropic, anthropic_answer, given) for given in ({}, {"what": "cats"})],
         *[(bedrock, bedrock_answer, given) for given in ({}, {"what": "cats"})],
         *[(mistral, chat_answer, given) for given in ({}, {"what": "cats"}, "")],
-        (openai, openai_answer, ""),
+        *[(dialect, openai_answer, "") for dialect in (openai, xai)],
         (openai_chat, chat_answer, ""),
     ],
 )
@@ -216,6 +216,15 @@ def test_a_call_that_was_cut_off_may_hold_any_text():
     [call] = anthropic.calls(anthropic_answer({"what": "\ud800"}, whole=False))
 
     assert call.arguments == '{"what": "\\ud800", "'
+
+
+@pytest.mark.parametrize("dialect", [anthropic, mistral])
+def test_a_call_that_was_cut_off_may_hold_no_object(dialect):
+    """A model may write anything, and the answer can still be read."""
+    answer = anthropic_answer if dialect is anthropic else chat_answer
+    [call] = dialect.calls(answer([1], whole=False))
+
+    assert call.arguments == '{"'
 
 
 def test_a_call_before_the_last_block_came_whole():

@@ -441,6 +441,53 @@ def test_a_tripwire_of_the_hosts_own_is_caught_by_its_class(bridge: Any, stream:
         assert (type(copied), copied.level, copied.args) == (Alarm, 3, ("Stop everything: 3",))
 
 
+class Sealed(Alarm):
+    """A tripwire that allows no subclass."""
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("no subclass")
+
+
+class Made(Tripwire):
+    """A tripwire that is made in a way of its own."""
+
+    def __new__(cls, *, level: int) -> "Made":
+        return super().__new__(cls)
+
+    def __init__(self, *, level: int) -> None:
+        super().__init__(f"Stop everything: {level}")
+        self.level = level
+
+
+class Slotted(Tripwire):
+    """A tripwire that holds its attribute in a slot."""
+
+    __slots__ = ("level",)
+
+    def __init__(self, level: int) -> None:
+        super().__init__(f"Stop everything: {level}")
+        self.level = level
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [Sealed(3), Made(level=3), Slotted(3)],
+    ids=lambda stop: type(stop).__name__,
+)
+def test_a_tripwire_of_any_class_leaves_the_run(bridge: Any, stop: Tripwire) -> None:
+    """With what it holds. Where no class can be both the host's and the framework's, it is the framework's."""
+
+    @FunctionTool
+    async def alarm() -> str:
+        """Ring."""
+        raise stop
+
+    with pytest.raises(Tripwire) as caught:
+        asyncio.run(bridge.play([alarm], [("c1", "alarm", {})], "done"))
+    stopped_with: Any = caught.value
+    assert (stopped_with.level, stopped_with.args) == (3, ("Stop everything: 3",))
+
+
 def test_tripwire_of_a_sub_agent_stops_the_outer_run(bridge: Any) -> None:
     """A `Tripwire` in a sub-agent of any framework leaves the outer call, and is not an answer."""
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sqlite3
 import threading
 from typing import Any
@@ -894,3 +896,28 @@ def _texts(count):
     """Six texts with so many different words in all."""
     words = [f"{n:x}".translate(str.maketrans("0123456789", "ghijklmnop")) for n in range(count)]
     return [" ".join(words[place::6]) for place in range(6)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_waits_while_another_thread_searches():
+    """Otherwise the child would wait for ever for a lock that the thread of its parent held."""
+    catalog, ended = Catalog([tool("pay", "Pay an invoice.")]), threading.Event()
+
+    def search():
+        while not ended.is_set():
+            catalog.search(" ".join(f"unknown{n}" for n in range(1_000)))
+
+    def child():
+        if process := os.fork():
+            return process
+        signal.alarm(20)
+        os._exit(0 if names(catalog.search("invoices")) == ["pay"] else 1)
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    endings = [os.waitpid(child(), 0)[1] for _ in range(10)]
+    ended.set()
+    thread.join()
+
+    assert endings == [0] * 10

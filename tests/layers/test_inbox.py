@@ -18,6 +18,7 @@ from functool import ApprovalRequest, Context, FunctionTool, ToolCall
 from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.layers import inbox as module
+from functool.layers import mounts
 from functool.layers.inbox import Inbox, InboxError
 from functool.layers.journal import Journal
 from tests.support import python, time_passes
@@ -530,6 +531,19 @@ def test_a_file_that_was_removed_is_not_made_again(path):
     with pytest.raises(InboxError, match="unable to open"):
         inbox.pending()
     assert not path.exists()
+
+
+def test_a_file_that_is_mounted_without_its_directory_is_refused(tmp_path, monkeypatch):
+    """Each side would have a log of its own, and the first use of both destroys the file."""
+    listed = tmp_path / "mountinfo"
+    listed.write_text(f"1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /i {tmp_path}/i rw - ext4 a rw\n")
+    monkeypatch.setattr(mounts, "MOUNTS", listed)
+    (tmp_path / "link").symlink_to(tmp_path / "i")
+
+    for name in ("i", "link"):
+        with pytest.raises(InboxError, match="mounted without its directory"):
+            Inbox(tmp_path / name)
+    Inbox(tmp_path / "i2")
 
 
 @pytest.mark.parametrize("name", ["a b?mode=ro#%41", "é", "%2e"])

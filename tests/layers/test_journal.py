@@ -1210,6 +1210,30 @@ def test_what_a_fork_records_stays_when_its_parent_closes_the_file(journal):
     assert call(found.once(counted()[0], run="r"), id="child 2").metadata["journal"]["stored"]
 
 
+@pytest.mark.parametrize("ask", [lambda j: j.calls(), lambda j: j._store.runs()])
+def test_a_fork_takes_no_log_away_from_a_reader(journal, monkeypatch, ask):
+    """A thread that looks for the log must not take one for removed that a fork has closed."""
+    call(journal.once(counted()[0], run="r"), id="1")
+    exists, found = Path.exists, threading.Event()
+
+    def fork():
+        os.waitpid(forked(lambda: None), 0)
+        found.set()
+
+    forking_thread = threading.Thread(target=fork)
+
+    def slowly(path):
+        if not forking_thread.ident:
+            forking_thread.start()
+            found.wait(0.5)
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", slowly)
+
+    assert ask(journal)
+    forking_thread.join()
+
+
 @pytest.mark.parametrize("ask", [lambda j: j.calls(), lambda j: j.purge(datetime.now())])
 def test_a_fork_in_the_middle_of_a_statement_is_refused(journal, monkeypatch, ask):
     """If a fork cannot wait any longer, the child says so instead of losing what it records."""

@@ -15,7 +15,8 @@ import pytest
 
 from functool import FunctionTool, ToolCall, ToolSettings
 from functool.executors import inline
-from functool.layers import journal_file, journal_once
+from functool.layers import journal_once
+from functool.layers import mounts as mounts_module
 from functool.layers.journal import Journal, JournalError
 from tests.support import in_threads, python
 
@@ -109,7 +110,7 @@ def test_a_network_file_system_is_refused(tmp_path, monkeypatch, kind):
         f"2 1 0:9 / {place} rw - tmpfs tmpfs rw",
         f"3 1 0:9 / {place} rw - {kind} host:/share rw",
     ]
-    monkeypatch.setattr(journal_file, "MOUNTS", mounts)
+    monkeypatch.setattr(mounts_module, "MOUNTS", mounts)
     mounts.write_text("\n".join(lines))
 
     with pytest.raises(JournalError, match=rf"network file system \({kind}\)"):
@@ -125,7 +126,7 @@ def test_a_file_that_is_mounted_without_its_directory_is_refused(tmp_path, monke
     """Then each side has a log of its own, and does not see the newest records of the other."""
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /j {tmp_path}/j rw - ext4 a rw\n")
-    monkeypatch.setattr(journal_file, "MOUNTS", mounts)
+    monkeypatch.setattr(mounts_module, "MOUNTS", mounts)
     (tmp_path / "j").touch()
 
     with pytest.raises(JournalError, match="mounted without its directory"):
@@ -140,7 +141,7 @@ def test_a_link_leads_to_its_file_system(tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to(share)
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"1 0 8:1 / / rw - ext4 a rw\n2 1 0:9 / {share} rw - nfs host:/ rw\n")
-    monkeypatch.setattr(journal_file, "MOUNTS", mounts)
+    monkeypatch.setattr(mounts_module, "MOUNTS", mounts)
 
     with pytest.raises(JournalError, match="network file system"):
         Journal(tmp_path / "link" / "j")
@@ -148,7 +149,7 @@ def test_a_link_leads_to_its_file_system(tmp_path, monkeypatch):
 
 def test_without_mountinfo_any_path_will_do(tmp_path, monkeypatch):
     """Where there is no mountinfo, nothing is known of file systems."""
-    monkeypatch.setattr(journal_file, "MOUNTS", tmp_path / "absent")
+    monkeypatch.setattr(mounts_module, "MOUNTS", tmp_path / "absent")
 
     Journal(tmp_path / "j")
 
