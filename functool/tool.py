@@ -309,7 +309,7 @@ class Tool(ABC):
             if trip.made_view is not None and trip.made_view.delivers:
                 await deliver_last(trip.made_view.delivered())
         if wanted_results:
-            trip.remember(result)
+            await trip.remember(result)
         try:
             return result
         finally:  # Since Python 3.13 the frame of `_road` refers to this one. See its end.

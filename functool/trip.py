@@ -22,11 +22,13 @@ from functool.call import (
 )
 from functool.context import DECISION, EDITED, Context
 from functool.errors import ArgumentError, DefinitionError
+from functool.executors import in_thread, inline
 from functool.guardrails import labels, sources
 from functool.guardrails.asking import (
     AFTER_APPROVAL,
     ask,
     await_answer,
+    is_large,
     refuse_changed,
     shown_in,
     with_matching_value,
@@ -230,7 +232,7 @@ class Trip:
             metadata["decision"] = decision
         return metadata
 
-    def remember(self, result: ToolResult) -> None:
+    async def remember(self, result: ToolResult) -> None:
         """Remember the values of a trusted tool, for the guardrails that need them."""
         view, outer = self.made_view, self._context
         if outer is None:
@@ -239,4 +241,5 @@ class Trip:
             # The call around this one may show it, too.
             outer.notes[labels.SHOWS_OTHERS] = True
         with suppress(Exception):  # The author's value may raise anything.
-            sources.remember(self.context, result, self.sent, self.tool.bind)
+            run = in_thread if is_large(result.value, result.text) else inline
+            await run(sources.remember, self.context, result, self.sent, self.tool.bind)

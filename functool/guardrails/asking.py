@@ -49,6 +49,7 @@ AFTER_APPROVAL = "after a person had approved them; put require_approval behind 
 
 logger: logging.Logger = logging.getLogger("functool")
 _text_of = attrgetter("text")
+_LARGE = 100_000  # Characters. An item of a list or an object counts as 50.
 _LISTS = {"call": "input_guardrails", "result": "output_guardrails"}
 
 
@@ -162,6 +163,18 @@ def leaves(
                 todo.append((there, item, inner))
             elif item is not None:
                 yield there, item
+
+
+def is_large(*values: Any) -> bool:
+    """Whether JSON values hold so much that a thread should look at them, not the event loop."""
+    todo, size = [*values], 0
+    for part in todo:  # It grows on the way.
+        is_list = isinstance(part, (list, tuple, set, frozenset, Mapping))
+        size += 50 * len(part) if is_list else len(part) if isinstance(part, str) else 0
+        if size > _LARGE:
+            return True
+        todo += (part.values() if isinstance(part, Mapping) else part) if is_list else ()
+    return False
 
 
 def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]:

@@ -16,7 +16,8 @@ from functool.call import MAX_REPR, ToolResult, changed, render, to_json, valid_
 from functool.content import CONTENT_TYPES, Content, TextContent, text_in
 from functool.context import Context
 from functool.errors import DefinitionError
-from functool.guardrails.asking import OutputGuardrail
+from functool.executors import in_thread
+from functool.guardrails.asking import OutputGuardrail, is_large
 
 
 def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrail:
@@ -72,7 +73,7 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
     """
     compiled = [*compiled_patterns(patterns), _CUT_WORD]
 
-    def redact(result: ToolResult, context: Context[Any]) -> ToolResult | None:
+    def cleaned(result: ToolResult) -> ToolResult | None:
         # The value, its JSON and the output mostly hold the same texts.
         clean = _Cleaned(compiled).__getitem__
         value, output, error = _clean_with_json(clean, result.value), result.output, result.error
@@ -89,6 +90,11 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
         # new text.
         value = copy(value) if value is result.value else value
         return changed(result, output=output, error=error, value=value)
+
+    def redact(result: ToolResult, context: Context[Any]) -> Any:
+        texts = [text_in(part, "replace") for part in result.output]
+        is_long = is_large(texts, result.value, result.error and result.error.details)
+        return in_thread(cleaned, result) if is_long else cleaned(result)
 
     return redact
 

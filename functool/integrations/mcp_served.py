@@ -91,8 +91,8 @@ class Served:
         if self._promised is None:
             return {}
         try:
-            plain = dialect.plain(value)
-            # In a thread, because a long list takes seconds.
+            # In threads, because a long list takes seconds.
+            plain = await in_thread(dialect.plain, value)
             fits = await in_thread(self._fits, plain)
         except Exception as error:  # Also if a bad schema of others breaks the check.
             raise ToolError(BROKEN_PROMISE) from error

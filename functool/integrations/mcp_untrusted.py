@@ -257,7 +257,9 @@ async def result(answer: types.CallToolResult, check: Check | None) -> ToolResul
     if answer.is_error:
         others: list[Content] = [part for part in output if not isinstance(part, TextContent)]
         details = None if value is None else {"structured": value}
-        text = visible("\n".join(texts)) or "The tool failed and did not say why."
+        # In a thread, because a long text takes a second.
+        text = await in_thread(visible, "\n".join(texts))
+        text = text or "The tool failed and did not say why."
         return ToolResult.failed(text, details=details, output=others, metadata=metadata)
     if check is not None:
         if fault := await _fault_of(value, check):
