@@ -944,6 +944,27 @@ def test_a_call_that_waits_gives_its_grant_back(begun):
         assert result.metadata["decision"]["grant"] is not None
 
 
+@pytest.mark.parametrize("is_granted", [True, False])
+def test_a_body_that_calls_a_wrapper_keeps_what_its_own_call_has_used(monkeypatch, is_granted):
+    """A call inside that waits gives back no approval and no grant of the body around it, which has run."""
+    monkeypatch.setattr("functool.wrapper_tool.wanted_results", set())  # Then it has no view.
+    tool, _ = guarded()
+    wrapper, ran = WrapperTool(tool), []
+
+    async def order(context: Context) -> str:
+        ran.append("order")
+        inner = ToolCall(name="pay", arguments={"amount": 5}, id="inner")
+        return (await wrapper.invoke(inner, context)).error.type
+
+    outer = FunctionTool(order, input_guardrails=[require_approval()])
+    context = granting(Grant.of(outer, {})) if is_granted else Context()
+    if not is_granted:
+        context.approve(asked(outer, {}, context))
+
+    assert call(outer, {}, context).value == "ApprovalRequired"
+    assert asked(outer, {}, context).tool == "order" and ran == ["order"]
+
+
 def test_a_grant_that_was_revoked_while_its_call_waits_stays_revoked():
     """The person who asks for the tool inside may have ended it."""
     tool, ran = guarded()
