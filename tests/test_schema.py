@@ -13,6 +13,7 @@ from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from fractions import Fraction
 from ipaddress import IPv4Address
+from itertools import product
 from pathlib import Path
 from typing import (
     Annotated,
@@ -1793,6 +1794,16 @@ def test_numbers_with_one_hash_are_refused(annotation, items):
     assert call(tool, sent([*others, *alike[1:]])).value == len(others) + hashes.MOST_ALIKE
     assert call(tool, sent([*others, *others])).value == len(others)
     assert call(tool, sent([*others, "no"])).is_error is (annotation is not set)
+
+
+def test_points_around_zero_are_no_numbers_with_one_hash():
+    """In five dimensions 32 of them have the same hash, because -1 and -2 have."""
+    points = [*product(range(-2, 3), repeat=5)]
+
+    def take(x: set[tuple[int, int, int, int, int]]) -> int:
+        return len(x)
+
+    assert call(FunctionTool(take), {"x": points}).value == len(points)
 
 
 def test_the_items_of_a_short_text_are_not_looked_at():
