@@ -1044,8 +1044,9 @@ def test_the_note_about_an_edit_knows_the_defaults_of_aliases():
     assert other.text == "A person changed the arguments of this call: `a` left out.\n1 2"
 
 
-def test_an_approval_is_for_one_of_several_equal_calls_inside_of_each_other():
+def test_an_approval_is_for_one_of_several_equal_calls_inside_of_each_other(monkeypatch):
     """A body that calls its own tool again, or a wrapper that runs it twice, has to ask again."""
+    monkeypatch.setattr("functool.wrapper_tool.wanted_results", set())
     asked, runs = [], []
 
     def approver(request):
@@ -1070,7 +1071,10 @@ def test_an_approval_is_for_one_of_several_equal_calls_inside_of_each_other():
         return "sent"
 
     inner = FunctionTool(send, input_guardrails=[require_approval()])
-    for wrapper, times in ((WrapperTool, 1), (Twice, 2)):
+    def twice_around_another(tool):
+        return Twice(WrapperTool(tool))
+
+    for wrapper, times in ((WrapperTool, 1), (Twice, 2), (twice_around_another, 2)):
         asked.clear()
         runs.clear()
         guarded = WrapperTool(wrapper(inner), input_guardrails=[require_approval()])
