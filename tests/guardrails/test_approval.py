@@ -1071,6 +1071,7 @@ def test_an_approval_is_for_one_of_several_equal_calls_inside_of_each_other(monk
         return "sent"
 
     inner = FunctionTool(send, input_guardrails=[require_approval()])
+
     def twice_around_another(tool):
         return Twice(WrapperTool(tool))
 
