@@ -108,8 +108,9 @@ class WrapperTool(Tool):
         # `remember` has to know what the inner call writes into the notes.
         overridden = type(self).run is not WrapperTool.run
         context = trip.view if overridden or wanted_results else trip.context
-        handed = context.handing_over(at_once=not overridden)
-        return self._checked_result(await self.run(trip.sent, handed), "run")
+        if trip.made_view is not None:  # What the call around this one has used stays its own.
+            context = context.handing_over(at_once=not overridden)
+        return self._checked_result(await self.run(trip.sent, context), "run")
 
     @property
     def binding(self) -> Binder:  # type: ignore[override]

@@ -13,6 +13,7 @@ from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from fractions import Fraction
 from ipaddress import IPv4Address
+from itertools import product
 from pathlib import Path
 from typing import (
     Annotated,
@@ -1795,6 +1796,16 @@ def test_numbers_with_one_hash_are_refused(annotation, items):
     assert call(tool, sent([*others, "no"])).is_error is (annotation is not set)
 
 
+def test_points_around_zero_are_no_numbers_with_one_hash():
+    """In five dimensions 32 of them have the same hash, because -1 and -2 have."""
+    points = [*product(range(-2, 3), repeat=5)]
+
+    def take(x: set[tuple[int, int, int, int, int]]) -> int:
+        return len(x)
+
+    assert call(FunctionTool(take), {"x": points}).value == len(points)
+
+
 def test_the_items_of_a_short_text_are_not_looked_at():
     """So few items are compared in no time."""
 
@@ -2053,7 +2064,7 @@ def test_a_class_is_no_argument():
 
     def take(x: type[int]): ...
 
-    with pytest.raises(DefinitionError, match="'x' has no JSON Schema: .*cannot send a class"):
+    with pytest.raises(DefinitionError, match="'x' has no JSON Schema: .*a class, which"):
         FunctionTool(take)
 
 

@@ -186,11 +186,12 @@ async def _serve_stdio(served: Server[Any]) -> None:
 
 def _check_port(host: str, port: int) -> None:
     """Raise an OSError if nobody can listen there. uvicorn would log that and end the program."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        socket.create_server((host, port), family=family).close()
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)
+        # A name may have addresses of IPv6 only.
+        family, *_, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+        socket.create_server(address, family=family).close()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise OSError(f"port {port} of {host} is in use: choose another one") from error
-        if not isinstance(error, socket.gaierror):  # The name may have an address of IPv6 only.
-            raise OSError(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+        raise OSError(f"cannot listen on {host}, port {port}: {error.strerror}") from error

@@ -21,8 +21,8 @@ from functool.schema.rewrite import MAPPINGS
 FEW_ITEMS = 2_048
 """A shorter text has so few items that comparing all of them with each other takes no time."""
 
-MOST_ALIKE = 16
-"""How many different items may have the same hash. Ordinary values have two, such as -1 and -2."""
+MOST_ALIKE = 32
+"""How many different items may have the same hash: -1 and -2 have, so 32 tuples of five of them."""
 
 _ANY = core_schema.any_schema()
 _after: Any = core_schema.no_info_after_validator_function

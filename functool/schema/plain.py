@@ -109,7 +109,7 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     def is_subclass_schema(self, schema: Any) -> dict[str, Any]:
         """Refuse a class, because JSON has none. pydantic describes it as anything."""
-        return self.handle_invalid_for_json_schema(schema, "a model cannot send a class")
+        return self.handle_invalid_for_json_schema(schema, "a class, which a model cannot send")
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
         """Describe a decimal that is sent as a text by the pattern that pydantic accepts."""

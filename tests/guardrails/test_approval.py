@@ -944,6 +944,27 @@ def test_a_call_that_waits_gives_its_grant_back(begun):
         assert result.metadata["decision"]["grant"] is not None
 
 
+@pytest.mark.parametrize("is_granted", [True, False])
+def test_a_body_that_calls_a_wrapper_keeps_what_its_own_call_has_used(monkeypatch, is_granted):
+    """A call inside that waits gives back no approval and no grant of the body around it, which has run."""
+    monkeypatch.setattr("functool.wrapper_tool.wanted_results", set())  # Then it has no view.
+    tool, _ = guarded()
+    wrapper, ran = WrapperTool(tool), []
+
+    async def order(context: Context) -> str:
+        ran.append("order")
+        inner = ToolCall(name="pay", arguments={"amount": 5}, id="inner")
+        return (await wrapper.invoke(inner, context)).error.type
+
+    outer = FunctionTool(order, input_guardrails=[require_approval()])
+    context = granting(Grant.of(outer, {})) if is_granted else Context()
+    if not is_granted:
+        context.approve(asked(outer, {}, context))
+
+    assert call(outer, {}, context).value == "ApprovalRequired"
+    assert asked(outer, {}, context).tool == "order" and ran == ["order"]
+
+
 def test_a_grant_that_was_revoked_while_its_call_waits_stays_revoked():
     """The person who asks for the tool inside may have ended it."""
     tool, ran = guarded()
@@ -1023,8 +1044,9 @@ def test_the_note_about_an_edit_knows_the_defaults_of_aliases():
     assert other.text == "A person changed the arguments of this call: `a` left out.\n1 2"
 
 
-def test_an_approval_is_for_one_of_several_equal_calls_inside_of_each_other():
+def test_an_approval_is_for_one_of_several_equal_calls_inside_of_each_other(monkeypatch):
     """A body that calls its own tool again, or a wrapper that runs it twice, has to ask again."""
+    monkeypatch.setattr("functool.wrapper_tool.wanted_results", set())
     asked, runs = [], []
 
     def approver(request):
@@ -1049,7 +1071,11 @@ def test_an_approval_is_for_one_of_several_equal_calls_inside_of_each_other():
         return "sent"
 
     inner = FunctionTool(send, input_guardrails=[require_approval()])
-    for wrapper, times in ((WrapperTool, 1), (Twice, 2)):
+
+    def twice_around_another(tool):
+        return Twice(WrapperTool(tool))
+
+    for wrapper, times in ((WrapperTool, 1), (Twice, 2), (twice_around_another, 2)):
         asked.clear()
         runs.clear()
         guarded = WrapperTool(wrapper(inner), input_guardrails=[require_approval()])

@@ -130,6 +130,32 @@ def test_a_port_in_use_is_said():
             mcp.serve(tools, "http", port=port)
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_a_name_that_has_an_address_of_ipv6_only(monkeypatch):
+    """The server listens there. A name without any address is an OSError."""
+    port = free_port()
+    address = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", port, 0, 0))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **options: [address])
+
+    async def main():
+        serving = asyncio.create_task(
+            mcp.serve_async(tools, "http", host="six.test", port=port, token="t")
+        )
+        while not serving.done():
+            try:
+                socket.create_connection(("::1", port)).close()
+                break
+            except ConnectionError:
+                await asyncio.sleep(0.05)
+        serving.cancel()
+        return (await asyncio.gather(serving, return_exceptions=True))[0]
+
+    assert not isinstance(asyncio.run(main()), OSError)
+    monkeypatch.undo()
+    with pytest.raises(OSError, match="cannot listen on nobody.invalid, port"):
+        mcp.serve(tools, "http", host="nobody.invalid", port=port, token="t")
+
+
 def test_a_server_inside_of_a_connection():
     """`serve_async` serves on the loop of the connections whose tools it serves."""
 
