@@ -17,7 +17,7 @@ from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline, run_with
 from functool.generators import exhaust_async
 from functool.guardrails.asking import callables
-from functool.guardrails.labels import agents, labels_of
+from functool.guardrails.labels import agents, call_labels
 from functool.options import refuse_unknown
 from functool.schema.callables import at_caller, run_kind, without_partials
 from functool.schema.subset import closed
@@ -101,26 +101,26 @@ class AgentTool(Tool):
         if len(agents.get()) >= MAX_DEPTH:
             wrong = f"Agents have called one another {MAX_DEPTH} deep"
             raise ToolError(f"{wrong}. Answer without calling another agent.")
-        assert isinstance(call.arguments, Mapping) and context.inner_sources is not None
+        assert isinstance(call.arguments, Mapping) and context.inner_labels is not None
         text = call.arguments[self._arg_name]
         thread = None if self._thread is None else await inline(self._thread, context)
-        context.add_sources(labels_of(call))
+        context.add_labels(call_labels(call))
         # An agent with a thread remembers what it has read, so its later answers have those labels,
         # and so have those of other agents on this thread. A host may recreate the thread's object.
         names = () if thread is None else (self.name, _key_of(self.agent, thread))
         remembered = "functool.agents"
-        running = agents.set((*agents.get(), context.inner_sources))
+        running = agents.set((*agents.get(), context.inner_labels))
         try:
             async with _take_turn(self.agent, thread):
                 for name in names:
-                    context.add_sources(context.state.get(remembered, {}).get(name, ()))
+                    context.add_labels(context.state.get(remembered, {}).get(name, ()))
                 outcome = await self._run_agent(text, context.view(thread=thread))
         finally:
             agents.reset(running)
-            for name in names if context.inner_sources else ():
+            for name in names if context.inner_labels else ():
                 # Other calls of this agent may have ended meanwhile.
                 labels = context.state.setdefault(remembered, {}).setdefault(name, [])
-                labels += [n for n in dict.fromkeys(context.inner_sources) if n not in labels]
+                labels += [n for n in dict.fromkeys(context.inner_labels) if n not in labels]
         return await self._result_of_run(outcome)
 
     async def _run_agent(self, text: str, context: Context[Any]) -> Any:

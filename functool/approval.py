@@ -1,25 +1,20 @@
 """The values of an approval: the request, the person's decision, and standing grants."""
 
-import gc
 import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
+from functool.json_values import canonical_json, is_texts, json_copy, same_json
 from functool.pointers import argument_at
-
-T = TypeVar("T")
 
 MODEL = "the model"
 """The source of a value that comes neither from the user nor from a trusted tool."""
-
-LONG = 65_536
-"""The length, in characters, from which the JSON text of arguments counts as long."""
 
 
 @dataclass(slots=True)
@@ -253,44 +248,6 @@ def defaults_of(schema: Any) -> dict[str, Any]:
     return {n: part["default"] for n, part in parts if isinstance(part, dict) and "default" in part}
 
 
-def same_json(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON. In JSON, true is not 1."""
-    return _json(one) == _json(other)
-
-
-def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a deep copy of JSON values, in less than half of the time of `deepcopy`.
-
-    Raises:
-        TypeError: The arguments are not a mapping.
-        ValueError: The arguments hold a value that JSON cannot express.
-    """
-    if not isinstance(arguments, Mapping):
-        raise TypeError(f"arguments must be a mapping, not {type(arguments).__name__}")
-    try:
-        text = json.dumps(dict(arguments), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"arguments must hold JSON values: {error}") from error
-    copy: dict[str, Any] = without_gc(json.loads, text)
-    return copy
-
-
-def without_gc(read: Callable[[str], T], text: str) -> T:
-    """Return `read(text)`, which makes objects of a JSON text.
-
-    If the text is long, the garbage collector is paused. Half a million lists make it look through
-    all objects of the process many times, which takes longer than everything else. JSON has no
-    cycles, so it would find nothing.
-    """
-    if len(text) < LONG or not gc.isenabled():
-        return read(text)
-    gc.disable()
-    try:
-        return read(text)
-    finally:
-        gc.enable()
-
-
 def _read(text: str, what: str, extra: dict[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
     """Return the JSON object in `text`. Check its keys and the types of its values."""
     data = json.loads(text)
@@ -303,14 +260,5 @@ def _read(text: str, what: str, extra: dict[str, Any], kinds: Mapping[str, type]
     return data
 
 
-def is_texts(value: Any) -> bool:
-    """Whether a value is a list of texts."""
-    return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
 def _sha256(value: Any) -> str:
-    return hashlib.sha256(_json(value).encode()).hexdigest()
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()

@@ -16,10 +16,11 @@ from typing import Any, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
-from functool.approval import ApprovalRequest, Decision, Grant, json_copy
+from functool.approval import ApprovalRequest, Decision, Grant
 from functool.call import ToolCall, ToolSchema
 from functool.close_names import hint_at
 from functool.errors import DefinitionError
+from functool.json_values import json_copy
 
 Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
@@ -106,7 +107,7 @@ class Context(Generic[Deps]):
     # These belong to one call. They are set only in the view of that call.
     call: ToolCall | None = None
     schema: ToolSchema | None = None
-    inner_sources: list[str] | None = None  # Untrusted tools that the body of this call has called.
+    inner_labels: list[str] | None = None  # Untrusted tools that the body of this call has called.
     _mailbox: _Mailbox | None = None
     # By digest, or by the id of a grant: what this call has used. Replaced, never modified.
     _used: Mapping[str, _Stored] = {}
@@ -190,7 +191,7 @@ class Context(Generic[Deps]):
         view = object.__new__(type(self))
         own = view.__dict__ = self.__dict__.copy()
         own["call"], own["schema"] = call, schema
-        own["_mailbox"], own["notes"], own["inner_sources"] = mailbox, {}, []
+        own["_mailbox"], own["notes"], own["inner_labels"] = mailbox, {}, []
         own["_used"] = self._handed.pop() if self._handed else {}
         own["_handed"] = None
         return view
@@ -214,13 +215,13 @@ class Context(Generic[Deps]):
         """
         return self.notes.get(DECISION)
 
-    def add_sources(self, names: Iterable[str]) -> None:
+    def add_labels(self, names: Iterable[str]) -> None:
         """Label the result of this call with untrusted tools, whoever creates the result.
 
         A layer that answers with a stored text needs this, because the text may become an error.
         """
-        if self.inner_sources is not None:
-            self.inner_sources += names
+        if self.inner_labels is not None:
+            self.inner_labels += names
 
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
         """Call `listener(event)`, sync or async, for every event.

@@ -128,10 +128,8 @@ def retrying(
                 if stopped or attempt == attempts:
                     raise
                 seconds = max(0.0, float(await inline(seconds_after, attempt, error)))
-                logger.info(
-                    "attempt %d of %d failed with %s; the next one comes in %g seconds",
-                    *(attempt, attempts, type(error).__name__, seconds),
-                )
+                failed = "attempt %d of %d failed with %s; the next one comes in %g seconds"
+                logger.debug(failed, attempt, attempts, type(error).__name__, seconds)
             await asyncio.sleep(seconds)
 
     return retry

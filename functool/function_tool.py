@@ -272,7 +272,7 @@ class FunctionTool(Tool, Generic[P, R]):
         try:
             return await self._result_of(await self._call_function(trip), trip)
         finally:
-            context.add_sources(trip.labels)
+            context.add_labels(trip.labels)
             await deliver_last(trip.view.delivered())
 
     def _start_body(self, trip: Trip) -> Any:

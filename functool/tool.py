@@ -43,7 +43,7 @@ from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
 from functool.guardrails.approval import with_edit_note
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, check_order
-from functool.guardrails.sources import wanted_results
+from functool.guardrails.trusted import wanted_results
 from functool.options import (
     ErrorFunc,
     ToolOptions,
@@ -374,10 +374,11 @@ class Tool(ABC):
             return await self._result_of(await self._start_body(trip), trip)
 
         async def labelled(work: Proceed) -> ToolResult:
-            return trip.labelled(self._checked_result(await work(), "the function around the body"))
+            result = self._checked_result(await work(), "the function around the body")
+            return trip.with_labels(result)
 
         if self.settings.untrusted:  # A layer may store what the body raises, with its labels.
-            trip.view.add_sources([self._name])
+            trip.view.add_labels([self._name])
         proceed: Proceed = partial(labelled, body)
         for func in self._arounds:
             proceed = partial(labelled, partial(inline, func, trip.call, trip.view, proceed))

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
-from functool.approval import json_copy, same_json
 from functool.call import (
     ToolCall,
     ToolResult,
@@ -23,7 +22,7 @@ from functool.call import (
 from functool.context import DECISION, EDITED, Context
 from functool.errors import ArgumentError, DefinitionError
 from functool.executors import in_thread, inline
-from functool.guardrails import labels, sources
+from functool.guardrails import labels, trusted
 from functool.guardrails.asking import (
     AFTER_APPROVAL,
     ask,
@@ -33,6 +32,7 @@ from functool.guardrails.asking import (
     shown_in,
     with_matching_value,
 )
+from functool.json_values import json_copy, same_json
 
 _UNBOUND: Any = object()
 
@@ -65,7 +65,7 @@ class Trip:
         if self._call is None:
             canonical = self.tool.binding.canonical(self.sent.arguments, self.values)
             self._call = with_arguments(self.sent, canonical)
-            if self.sent.metadata and labels.has_sources(self.sent):
+            if self.sent.metadata and labels.has_labels(self.sent):
                 self._call.metadata = labels.placed(self.sent, canonical, self.tool.schema)
         return self._call
 
@@ -86,7 +86,7 @@ class Trip:
                 self.made_view.call, self.made_view.schema = call, schema
             else:
                 self.made_view = self._context.for_call(call, schema)
-            self.made_view.inner_sources = self.labels
+            self.made_view.inner_labels = self.labels
         return self.made_view
 
     @property
@@ -183,9 +183,9 @@ class Trip:
 
     def label(self, result: ToolResult) -> None:
         """Record the untrusted tools behind a result, in case it is replaced."""
-        self.labels += labels.labels_on(result)
+        self.labels += labels.result_labels(result)
 
-    def labelled(self, result: ToolResult) -> ToolResult:
+    def with_labels(self, result: ToolResult) -> ToolResult:
         """Add the labels to the result of a body or a layer.
 
         A layer around it may store it, replace it, or raise with its text.
@@ -222,10 +222,10 @@ class Trip:
         if self.record:
             metadata["guardrails"] = [*self.record]
         own = (self.tool.name,) if self.tool.settings.untrusted else ()
-        if names := dict.fromkeys(map(str, (*own, *labels.labels_of(self.sent), *self.labels))):
+        if names := dict.fromkeys(map(str, (*own, *labels.call_labels(self.sent), *self.labels))):
             metadata["sources"] = [*names]
             # This call may have been made inside another call, or by an agent.
-            for outer in (getattr(self._context, "inner_sources", None), *labels.agents.get()):
+            for outer in (getattr(self._context, "inner_labels", None), *labels.agents.get()):
                 if outer is not None:
                     outer.extend(name for name in names if name not in outer)
         if decision := notes.get(DECISION) or metadata_of(self.sent).get("decision"):
@@ -242,4 +242,4 @@ class Trip:
             outer.notes[labels.SHOWS_OTHERS] = True
         with suppress(Exception):  # The author's value may raise anything.
             run = in_thread if is_large(result.value, result.text) else inline
-            await run(sources.remember, self.context, result, self.sent, self.tool.bind)
+            await run(trusted.remember, self.context, result, self.sent, self.tool.bind)

@@ -15,7 +15,7 @@ from functool.call import ToolCall, ToolResult, ToolSchema
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.guardrails.asking import OutputGuardrail
-from functool.guardrails.sources import wanted_results
+from functool.guardrails.trusted import wanted_results
 from functool.options import ToolOptions
 from functool.schema.callables import at_caller
 from functool.tool import Around, Tool

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 from functool.binding import engine
-from functool.guardrails.sources import wanted_results
+from functool.guardrails.trusted import wanted_results
 
 try:
     from hypothesis import HealthCheck, settings

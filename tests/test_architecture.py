@@ -15,7 +15,7 @@ ROOT = Path(functool.__file__).parent
 
 # Floors from the ground up. A file may import lower floors, and what stands before it on its own.
 FLOORS = [
-    ["pointers", "close_names", "content", "approval", "errors"],
+    ["json_values", "pointers", "close_names", "content", "approval", "errors"],
     [
         "call",
         "context",
@@ -53,7 +53,7 @@ FLOORS = [
         "guardrails.calls",
         "guardrails.approval",
         "guardrails.labels",
-        "guardrails.sources",
+        "guardrails.trusted",
         "guardrails",
     ],
     ["options", "trip", "tool", "wrapper_tool"],
@@ -76,7 +76,7 @@ ROOMS = {"schema", "binding"}  # Their __init__ files hold a docstring only.
 LEAVES = ["dialects", "layers", "integrations", "bundled", "play"]
 """The rooms of floors 7 and 8: one may import those before it."""
 
-CORE_LINES = 6_612
+CORE_LINES = 6_636
 """The aim is 4,800. What a whole run needs took more: edited approvals and standing grants, budgets,
 labels, names under aliases, judging a call while it is written, bounded work for recursive unions, which
 pydantic reads in exponential time, and for the schemas of others, in whose engine nothing may escape the
@@ -206,7 +206,7 @@ def test_there_is_no_import_cycle():
 def test_a_leaf_imports_only_what_is_documented(path):
     """A leaf imports the face, the documented modules, its own room, and the rooms before it."""
     documented = {"", "schema", "guardrails", "executors", "factory", "testing", "tool_model"}
-    documented |= {"pointers", "content", "call", "approval"}  # Helpers on values.
+    documented |= {"json_values", "pointers", "content", "call", "approval"}  # Helpers on values.
     documented |= {"binding"}  # The type that `Tool.watch` returns.
     rooms = {name.split(".")[0] for name in local(path)}
     place = LEAVES.index(name_of(path).split(".")[0])

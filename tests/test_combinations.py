@@ -618,7 +618,7 @@ def always(answer):
     ("broken", "instead", "composition", "law"),
     [
         (
-            "functool.trip.Trip.labelled",
+            "functool.trip.Trip.with_labels",
             loses_labels,
             of(["body"], *STORED, body=MAIL, again=["the same"]),
             "the labels .* are lost",

@@ -545,7 +545,7 @@ def test_retrying_asks_once():
 def test_retrying_logs_each_attempt(caplog):
     """Each failed attempt is logged without the error's text."""
     work, _ = failing(ConnectionError("secret"))
-    with caplog.at_level("INFO", "functool"):
+    with caplog.at_level("DEBUG", "functool"):
         asyncio.run(retrying(2, on=ConnectionError, wait=0)(work))
 
     said = "attempt 1 of 2 failed with ConnectionError; the next one comes in 0 seconds"

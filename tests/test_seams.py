@@ -644,7 +644,7 @@ def test_labels_reach_each_function_around_a_body(raises):
         try:
             stored.append(await proceed())
         except ToolError:
-            raised.append([*context.inner_sources])
+            raised.append([*context.inner_labels])
             raise
         return stored[0]
 
@@ -676,7 +676,7 @@ def test_what_stands_around_an_untrusted_tool_may_answer_in_its_place():
     )
 
     assert call(stored).metadata["sources"] == ["mail"]
-    assert Context().add_sources(["mail"]) is None
+    assert Context().add_labels(["mail"]) is None
 
 
 def test_a_failed_call_frees_its_context_at_once():

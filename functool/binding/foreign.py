@@ -10,12 +10,12 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from functool.approval import same_json, without_gc
 from functool.binding.engine import bounded_work, validator_of
 from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
 from functool.binding.problems import PAIRS, path_text, repeated_key, unknown_name
 from functool.binding.watched_shapes import Shapes
 from functool.errors import ArgumentError
+from functool.json_values import same_json, without_gc
 from functool.schema.admits import Known, only_containers, types_allowed
 from functool.schema.json_schema import UNSET, property_names
 from functool.schema.shapes import TooMuchWork, default_of

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pydantic_core import ValidationError, from_json, to_json
 
-from functool.approval import LONG, same_json, without_gc
 from functool.binding.json_text import (
     Arguments,
     as_text,
@@ -44,6 +43,7 @@ from functool.binding.problems import problems_of, unknown_name
 from functool.binding.watched_shapes import LaxJsonSchema, Shapes
 from functool.errors import ArgumentError
 from functool.executors import failure_or_raise
+from functool.json_values import LONG, same_json, without_gc
 from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import property_names

@@ -28,7 +28,7 @@ from functool import (
 from functool.bundled.code_record import Outcome, digest_of_arguments
 from functool.bundled.code_values import ValueProblem, hidden_problems
 from functool.call import to_json, valid_text
-from functool.guardrails.labels import labels_on
+from functool.guardrails.labels import result_labels
 from functool.integrations.values import reached
 
 ONE_OF = 8
@@ -159,7 +159,7 @@ def outcome_of(call: ToolCall, result: ToolResult, refused: bool, memory: Memory
 
     `outcome` is `done`, `refused` (it did not run) or `failed`.
     """
-    sources = [*labels_on(result)]
+    sources = [*result_labels(result)]
     outcome: Outcome = {
         "id": call.id,
         "name": call.name,

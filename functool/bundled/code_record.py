@@ -22,8 +22,9 @@ from functool import (
     ToolError,
     Toolset,
 )
-from functool.approval import definition_of, same_json
+from functool.approval import definition_of
 from functool.executors import in_thread
+from functool.json_values import same_json
 
 Outcome = dict[str, Any]
 """The outcome of one inner call, as JSON. See `code_outcome.outcome_of`."""

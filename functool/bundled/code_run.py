@@ -19,7 +19,7 @@ from functool.bundled.code_values import Labels, ValueProblem
 from functool.bundled.code_worker import Session, Turn
 from functool.call import failure_of
 from functool.executors import in_thread
-from functool.guardrails.labels import labels_of
+from functool.guardrails.labels import call_labels
 from functool.layers.journal_errors import OutcomeUnknown
 from functool.layers.journal_once import is_inside
 from functool.layers.passing import is_passing
@@ -211,7 +211,7 @@ class Run:
             raise ValueProblem(f"there is no tool {name!r}")
         self.made[-1]["name"] = function.tool.name
         arguments, sources = self.labels.plain(function.arguments(given))
-        if above := labels_of(self.call):  # The program itself came from an untrusted tool.
+        if above := call_labels(self.call):  # The program itself came from an untrusted tool.
             sources = {"": list(dict.fromkeys(above)), **sources}
         return ToolCall(
             name=function.tool.name,

@@ -27,7 +27,7 @@ from functool.content import base64_of as base64_of
 from functool.content import data_url as data_url
 from functool.content import text_in as text_in
 from functool.dialects import Lost, placed
-from functool.guardrails.labels import labels_on
+from functool.guardrails.labels import result_labels
 from functool.schema.json_schema import children, lookup, walk
 
 Tools = Tool | Iterable[Tool] | Toolset
@@ -417,7 +417,7 @@ def sendable(result: ToolResult, *schemes: str) -> list[Content]:
     untrusted tool: they may lead anywhere, also nowhere.
     """
     parts = contents(result)
-    schemes = () if labels_on(result) else schemes
+    schemes = () if result_labels(result) else schemes
     return [part if _is_there(part, schemes) else TextContent(text=text_of(part)) for part in parts]
 
 

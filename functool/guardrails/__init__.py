@@ -7,8 +7,8 @@ A guardrail is a plain callable that lets a call or a result pass, replaces it, 
 from functool.guardrails.approval import require_approval
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail
 from functool.guardrails.calls import block, budget, max_repeats, rate_limit
-from functool.guardrails.sources import trusted_only
 from functool.guardrails.text import redact, truncate
+from functool.guardrails.trusted import trusted_only
 
 __all__ = [
     "InputGuardrail",

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from functool.approval import ApprovalRequest, Decision, asked, defaults_of, json_copy, same_json
+from functool.approval import ApprovalRequest, Decision, asked, defaults_of
 from functool.call import ToolCall, ToolResult, changed, to_json
 from functool.content import TextContent
 from functool.context import DECISION, EDITED, Approver, Context
 from functool.errors import ApprovalRequired, GuardrailError
 from functool.executors import inline
 from functool.guardrails.asking import InputGuardrail, callables
+from functool.json_values import json_copy, same_json
 
 _SHOWN = 200
 """How many characters of an edited argument the model gets to read."""

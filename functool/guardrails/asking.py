@@ -169,11 +169,12 @@ def is_large(*values: Any) -> bool:
     """Whether JSON values hold so much that a thread should look at them, not the event loop."""
     todo, size = [*values], 0
     for part in todo:  # It grows on the way.
-        is_list = isinstance(part, (list, tuple, set, frozenset, Mapping))
-        size += 50 * len(part) if is_list else len(part) if isinstance(part, str) else 0
+        is_list = isinstance(part, (list, tuple, set, frozenset))
+        items = part.values() if isinstance(part, Mapping) else part if is_list else ()
+        size += len(part) if isinstance(part, str) else 50 * len(items)
         if size > _LARGE:
             return True
-        todo += (part.values() if isinstance(part, Mapping) else part) if is_list else ()
+        todo += items
     return False
 
 

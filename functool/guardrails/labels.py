@@ -1,7 +1,8 @@
 """Labels: the names of the untrusted tools behind the values of a call, or behind a result.
 
 `call.metadata["sources"]` maps JSON pointers into the arguments to lists of names. The pointer ""
-is the whole call. `result.metadata["sources"]` is a list of names.
+is the whole call. `result.metadata["sources"]` is a list of names. So the key of the
+labels is `sources`, in calls, results and requests.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
-from functool.approval import is_texts
 from functool.call import ToolCall, ToolResult, ToolSchema, changed, cut_str, metadata_of
 from functool.errors import GuardrailError
+from functool.json_values import is_texts
 from functool.pointers import escaped, unescaped
 
 SHOWS_OTHERS = "functool.trusted_only:shows others"
@@ -23,7 +24,7 @@ SHOWS_OTHERS = "functool.trusted_only:shows others"
 agents: ContextVar[tuple[list[str], ...]] = ContextVar("functool_agents", default=())
 
 
-def labels_on(result: ToolResult) -> tuple[str, ...]:
+def result_labels(result: ToolResult) -> tuple[str, ...]:
     """Return the untrusted tools that a result says it came from.
 
     An author may have set its metadata to anything: `sources` may be a number of documents.
@@ -36,11 +37,11 @@ def with_labels_of(result: ToolResult, new: ToolResult) -> ToolResult:
     """Return the result that replaces another one, with the labels of both."""
     if new is result:
         return new
-    names = [*dict.fromkeys((*labels_on(result), *labels_on(new)))]
+    names = [*dict.fromkeys((*result_labels(result), *result_labels(new)))]
     return changed(new, metadata={**metadata_of(new), "sources": names}) if names else new
 
 
-def labels_of(call: ToolCall) -> list[Any]:
+def call_labels(call: ToolCall) -> list[Any]:
     """Return the untrusted tools that the arguments of a call came from.
 
     Labels that cannot be read are left out: the call has been refused for them, or will be.
@@ -50,7 +51,7 @@ def labels_of(call: ToolCall) -> list[Any]:
     return [name for group in groups if isinstance(group, (list, tuple)) for name in group]
 
 
-def has_sources(call: ToolCall) -> bool:
+def has_labels(call: ToolCall) -> bool:
     """Whether a call has labels. A host may have set its metadata to anything.
 
     Raises:
@@ -92,5 +93,5 @@ def by_place(call: ToolCall) -> dict[str, list[str]]:
     Raises:
         GuardrailError: The labels cannot be read.
     """
-    labels = call.metadata["sources"] if has_sources(call) else {}
+    labels = call.metadata["sources"] if has_labels(call) else {}
     return {place: [*names] for place, names in labels.items()}

@@ -28,11 +28,12 @@ from functool import (
     ToolSchema,
     Tripwire,
 )
-from functool.approval import Grant, defaults_of, definition_of, json_copy, same_json
+from functool.approval import Grant, defaults_of, definition_of
 from functool.call import failure_of, metadata_of, to_json
 from functool.executors import inline
 from functool.guardrails import require_approval
 from functool.integrations.values import levels, reached
+from functool.json_values import json_copy, same_json
 
 MOST_ASKED = 100
 """How often an approver is asked about one call of an agent before the call is refused."""
@@ -387,7 +388,7 @@ def put_back(context: Context[Any], key: str, paused: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:  # Nothing has run: the same call may go on here later.
-        context.state[key] = paused, [*(context.inner_sources or ())]
+        context.state[key] = paused, [*(context.inner_labels or ())]
         raise
 
 
@@ -395,7 +396,7 @@ def taken_up(context: Context[Any], key: str) -> Any:
     """Return a paused run, or None. Its labels are those of this call as well."""
     context.notes.pop(_ASKED, None)  # A runner may be used with a context that lives on.
     paused, labels = context.state.pop(key, (None, ()))
-    context.add_sources(labels)
+    context.add_labels(labels)
     return paused
 
 

@@ -15,10 +15,11 @@ from functool import (
     ToolError,
     ToolResult,
 )
-from functool.approval import definition_of, same_json
+from functool.approval import definition_of
 from functool.executors import inline
 from functool.guardrails.approval import answer_of
 from functool.integrations._agents import MOST_ASKED
+from functool.json_values import same_json
 
 
 class Agreements:

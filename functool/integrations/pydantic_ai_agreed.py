@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from functool import ApprovalRequest, ArgumentError, Context, Tool, ToolCall
-from functool.approval import same_json
 from functool.integrations._agents import Agreement, arguments_led_to, asker, missing
+from functool.json_values import same_json
 
 try:
     from pydantic_ai import RunContext

@@ -26,7 +26,7 @@ from functool.content import from_data_url
 from functool.dialects._wire import with_true_type
 from functool.dialects.mcp import shows_another
 from functool.dialects.openai import reads
-from functool.guardrails.labels import labels_on
+from functool.guardrails.labels import result_labels
 
 _KINDS = ("png", "jpeg", "jpg", "gif", "webp", "heic", "heif")
 PICTURES = frozenset(f"image/{kind}" for kind in _KINDS)
@@ -110,7 +110,7 @@ def shown(result: ToolResult) -> list[Content]:
     an untrusted tool become text as well: they may lead anywhere, and some frameworks follow them.
     """
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
-    schemes = () if labels_on(result) else _FOLLOWED
+    schemes = () if result_labels(result) else _FOLLOWED
     parts = [_takeable(with_true_type(part), schemes) for part in [*failure, *result.output]]
     return [part for part in parts if not isinstance(part, TextContent) or part.text.strip()]
 

@@ -145,7 +145,7 @@ class _Cache:
                 # A waiting call that is cancelled must not cancel the running one.
                 stored = await asyncio.shield(asyncio.wrap_future(flight))
             if isinstance(stored, Raised):
-                context.add_sources(stored.sources)
+                context.add_labels(stored.sources)
                 raise stored.error
             if stored is not None:
                 twin: ToolResult = await _large(stored, _marked_as_cached)
@@ -158,7 +158,7 @@ class _Cache:
         except Tripwire:
             raise
         except Exception as error:
-            outcome = Raised(error, [*(context.inner_sources or ())])
+            outcome = Raised(error, [*(context.inner_labels or ())])
             raise
         finally:
             with self._lock:

@@ -28,8 +28,9 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from functool import ApprovalRequest, Decision, FunctoolError
-from functool.approval import Grant, json_copy
+from functool.approval import Grant
 from functool.executors import in_thread
+from functool.json_values import json_copy
 from functool.layers.forking import no_fork
 from functool.layers.mounts import mount_of
 

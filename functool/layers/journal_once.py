@@ -323,7 +323,7 @@ async def _outcome(
     try:
         return await proceed(), "", None
     except Exception as error:
-        return *failure_from(error, context.inner_sources), error
+        return *failure_from(error, context.inner_labels), error
 
 
 def is_utf8(text: str) -> bool:

@@ -14,7 +14,7 @@ from functool import ApprovalRequest, Context, SchemaTool, Tool, ToolCall, ToolR
 from functool.approval import defaults_of
 from functool.call import changed, metadata_of
 from functool.executors import in_thread
-from functool.guardrails.labels import labels_of, labels_on
+from functool.guardrails.labels import call_labels, result_labels
 from functool.layers.journal_errors import Interrupted, NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
@@ -198,7 +198,7 @@ def stored_answer(entry: Entry, context: Context[Any]) -> ToolResult:
     if outcome.is_text:
         mark["value_is_text"] = True
     note(context, mark)
-    context.add_sources(labels_on(outcome.result))
+    context.add_labels(result_labels(outcome.result))
     if outcome.error is not None:
         raise outcome.error
     return outcome.result
@@ -210,7 +210,7 @@ def label(call: ToolCall, context: Context[Any]) -> None:
     The call may come again without the labels: after a crash, a host reads it from the model's
     message, which has none.
     """
-    context.add_sources(labels_of(call))
+    context.add_labels(call_labels(call))
 
 
 def note(context: Context[Any], mark: Mapping[str, Any]) -> None:

@@ -131,7 +131,7 @@ def _noting(tool: str, entries: list[Entry], numbers: Iterator[int]) -> Around:
         except (ApprovalRequired, Interrupted):
             raise
         except Exception as error:
-            done = text_of(*failure_from(error, context.inner_sources))
+            done = text_of(*failure_from(error, context.inner_labels))
             raise
         finally:
             mine = next(i for i, entry in enumerate(entries) if entry.key == key)

@@ -39,7 +39,7 @@ from functool import (
     ToolSettings,
 )
 from functool.executors import in_thread, inline
-from functool.guardrails.labels import SHOWS_OTHERS, labels_on
+from functool.guardrails.labels import SHOWS_OTHERS, result_labels
 from functool.layers.own_directory import own_directory, remove_directory
 from functool.layers.spill_reading import OneByOne, shape, span, stored, text_of
 
@@ -171,7 +171,7 @@ class Spill:
                 return None
             owner = await self._owner_of(context)
             try:
-                handle, kept = await in_thread(self._keep, parts, owner, [*labels_on(result)])
+                handle, kept = await in_thread(self._keep, parts, owner, [*result_labels(result)])
             except OSError as error:
                 size = sum(len(data) for data, _ in parts)
                 raise GuardrailError(
@@ -295,7 +295,7 @@ class Spill:
             )
         if number >= len(kept.parts):
             raise ToolError(f"The result has no part {number}: the last is {len(kept.parts) - 1}.")
-        context.add_sources(kept.sources)
+        context.add_labels(kept.sources)
         return kept.parts[number]
 
     async def _text(self, part: _Part, path: str = "") -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from functool import ToolError
-from functool.approval import without_gc
+from functool.json_values import without_gc
 from functool.layers.large import LARGE, one_large
 
 PIECE, OVERLAP = 400, 100

@@ -80,8 +80,7 @@ def compiled(core: Any, *, brief: bool, strict_only: bool = False) -> Callable[.
     `strict_only`, always call the function with `strict=True`: in lax mode it takes true for 1.
     """
     definitions = {part["ref"]: part for part in core.get("definitions", ())}
-    limited: list[str] = []
-    slow: list[str] = []
+    found: set[str] = set()
 
     def changed(part: Any, is_long: bool = False) -> Any:
         made = inside(part, partial(changed, is_long=is_long))
@@ -90,17 +89,17 @@ def compiled(core: Any, *, brief: bool, strict_only: bool = False) -> Callable[.
         made = with_tags(part, made, definitions)
         limit = compared if is_hashed(made) else timed if is_slow(part, definitions) else None
         if limit is not None:
-            slow.append(part["type"])
+            found.add("slow")
             made = limit(made) if is_long else made
         bounds = counted(part, counted_pattern(made), definitions, brief)
         if bounds is not made:
-            limited.append(part["type"])
+            found.add("limited")
         refuses_bools = strict_only and part["type"] in ("int", "float")
         return bounds if refuses_bools else without_bools(part, bounds)
 
     short = _compiled(changed(core))
-    short = bounded(short, brief) if limited else short
-    if not slow:
+    short = bounded(short, brief) if "limited" in found else short
+    if "slow" not in found:
         return short
 
     long = functools.cache(lambda: bounded(_compiled(changed(core, is_long=True)), brief))

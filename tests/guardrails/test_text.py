@@ -5,6 +5,7 @@ import gc
 import itertools
 import json
 import re
+import threading
 import weakref
 from collections import deque
 from datetime import datetime
@@ -742,3 +743,23 @@ def test_a_result_class_of_the_author_is_shortened():
     result = call(tell)
 
     assert (type(result), len(result.text)) == (Answer, 5)
+
+
+@pytest.mark.parametrize(("count", "elsewhere"), [(10, False), (20_000, True)])
+def test_a_large_value_is_cleaned_on_a_thread(count, elsewhere):
+    """`redact` does not hold the event loop for a large value, such as the answer of a web API."""
+    threads = set()
+
+    class Seen(dict):
+        def items(self):
+            threads.add(threading.get_ident())
+            return super().items()
+
+    @FunctionTool(output_guardrails=[redact(["secret"])])
+    async def load() -> ToolResult:
+        return ToolResult(value=Seen(rows=[["secret"], [1]] * count))
+
+    result = call(load)
+
+    assert result.value == {"rows": [["[redacted]"], [1]] * count}
+    assert (threads.isdisjoint({threading.get_ident()}), bool(threads)) == (elsewhere, True)

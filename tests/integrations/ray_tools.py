@@ -82,7 +82,7 @@ async def fail_with_a_lock() -> None:
 
 @FunctionTool
 async def unpicklable_page(context: Context) -> object:
-    context.add_sources(["page"])  # As a call of an untrusted tool inside of this body does.
+    context.add_labels(["page"])  # As a call of an untrusted tool inside of this body does.
     return threading.Lock()
 
 

@@ -25,7 +25,7 @@ from mcp.shared.message import SessionMessage
 
 from functool import Context, FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
 from functool.dialects import openai
-from functool.integrations import mcp, mcp_client, mcp_link
+from functool.integrations import mcp, mcp_client, mcp_link, mcp_served
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
@@ -756,3 +756,39 @@ def test_a_long_result_is_checked_beside_the_loop():
 
     assert len(asyncio.run(main())["structuredContent"]["result"]) == 20_000
     assert turns > 5
+
+
+def test_the_text_of_an_error_is_cleaned_on_a_thread(monkeypatch):
+    """A failed answer of megabytes of hidden characters does not hold the event loop."""
+    threads, clean = [], untrusted.visible
+
+    def seen(text):
+        threads.append(threading.get_ident())
+        return clean(text)
+
+    monkeypatch.setattr(untrusted, "visible", seen)
+    content = [types.TextContent(type="text", text="no\u202e")]
+    answer = types.CallToolResult(content=content, is_error=True)
+    result = asyncio.run(untrusted.result(answer, None))
+
+    assert (result.error.message, len(threads)) == ("no", 1)
+    assert threading.get_ident() not in threads
+
+
+def test_structured_content_is_written_on_a_thread(monkeypatch):
+    """A large value that a server answers with does not hold its event loop."""
+    threads, plain = [], mcp_served.dialect.plain
+
+    def seen(value):
+        threads.append(threading.get_ident())
+        return plain(value)
+
+    monkeypatch.setattr(mcp_served.dialect, "plain", seen)
+
+    def rows() -> list[int]:
+        return [1]
+
+    fields = asyncio.run(Served(FunctionTool(rows)).structured([1]))
+
+    assert fields["structuredContent"] == {"result": [1]}
+    assert len(threads) == 1 and threading.get_ident() not in threads

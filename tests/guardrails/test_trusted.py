@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import threading
 from dataclasses import replace
 from datetime import date
 from typing import Annotated, Any
@@ -24,7 +25,7 @@ from functool import (
 )
 from functool.guardrails import redact, require_approval, trusted_only
 from functool.guardrails.labels import SHOWS_OTHERS
-from functool.guardrails.sources import wanted_results
+from functool.guardrails.trusted import wanted_results
 from tests.guardrails.tools import Person, edit
 from tests.schemas import STR
 from tests.support import call, taking
@@ -832,6 +833,27 @@ def test_a_call_around_learns_each_label_once():
     @FunctionTool
     async def outer(ctx: Context) -> list[str]:
         await web(ToolCall(name="web", id="c2"), ctx)
-        return [*ctx.inner_sources]
+        return [*ctx.inner_labels]
 
     assert call(outer, {}, Context()).value == ["web"]
+
+
+@pytest.mark.parametrize(("count", "elsewhere"), [(10, False), (5_000, True)])
+def test_a_large_result_is_remembered_on_a_thread(count, elsewhere):
+    """The values of a large result, such as the answer of a web API, do not hold the event loop."""
+    threads = []
+
+    def seen(number: int) -> int:
+        threads.append(threading.get_ident())
+        return number
+
+    @FunctionTool
+    async def load(number: Annotated[int, AfterValidator(seen)]) -> list[list[str]]:
+        return [[f"row {i}"] for i in range(count)]
+
+    pay, _ = pay_tool(trusted_only("to", wrote=lambda context: ""))
+    context = Context()
+
+    assert call(load, {"number": 1}, context).success
+    assert (threads[-1] != threads[0]) is elsewhere and len(threads) == 2
+    assert run(pay, {"to": f"row {count - 1}", "amount": 1}, context).success

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, cast
 
-from functool.approval import MODEL, asked, defaults_of, same_json
+from functool.approval import MODEL, asked, defaults_of
 from functool.call import ToolCall, ToolResult, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
@@ -18,6 +18,7 @@ from functool.executors import inline
 from functool.guardrails.approval import require_approval
 from functool.guardrails.asking import InputGuardrail, arguments_of, callables, leaves
 from functool.guardrails.labels import SHOWS_OTHERS, by_place
+from functool.json_values import same_json
 from functool.pointers import argument_at, escaped
 from functool.schema.json_schema import property_names
 

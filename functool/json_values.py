@@ -1,0 +1,59 @@
+"""JSON values as Python objects: compare them, copy them, and read long ones fast."""
+
+import gc
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+LONG = 65_536
+"""The length, in characters, from which the JSON text of arguments counts as long."""
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON. In JSON, true is not 1."""
+    return canonical_json(one) == canonical_json(other)
+
+
+def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a deep copy of JSON values, in less than half of the time of `deepcopy`.
+
+    Raises:
+        TypeError: The arguments are not a mapping.
+        ValueError: The arguments hold a value that JSON cannot express.
+    """
+    if not isinstance(arguments, Mapping):
+        raise TypeError(f"arguments must be a mapping, not {type(arguments).__name__}")
+    try:
+        text = json.dumps(dict(arguments), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"arguments must hold JSON values: {error}") from error
+    copy: dict[str, Any] = without_gc(json.loads, text)
+    return copy
+
+
+def without_gc(read: Callable[[str], T], text: str) -> T:
+    """Return `read(text)`, which makes objects of a JSON text.
+
+    If the text is long, the garbage collector is paused. Half a million lists make it look through
+    all objects of the process many times, which takes longer than everything else. JSON has no
+    cycles, so it would find nothing.
+    """
+    if len(text) < LONG or not gc.isenabled():
+        return read(text)
+    gc.disable()
+    try:
+        return read(text)
+    finally:
+        gc.enable()
+
+
+def is_texts(value: Any) -> bool:
+    """Whether a value is a list of texts."""
+    return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
+
+
+def canonical_json(value: Any) -> str:
+    """Return the one text of a JSON value: without spaces, and with sorted names."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
