@@ -171,7 +171,7 @@ def is_large(*values: Any) -> bool:
     for part in todo:  # It grows on the way.
         is_list = isinstance(part, (list, tuple, set, frozenset))
         items = part.values() if isinstance(part, Mapping) else part if is_list else ()
-        size += len(part) if isinstance(part, str) else 50 * len(items)
+        size += len(part) if isinstance(part, (str, bytes, bytearray)) else 50 * len(items)
         if size > _LARGE:
             return True
         todo += items

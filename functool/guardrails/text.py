@@ -92,9 +92,11 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
         return changed(result, output=output, error=error, value=value)
 
     def redact(result: ToolResult, context: Context[Any]) -> Any:
-        texts = [text_in(part, "replace") for part in result.output]
-        is_long = is_large(texts, result.value, result.error and result.error.details)
-        return in_thread(cleaned, result) if is_long else cleaned(result)
+        shown = [getattr(part, "text", getattr(part, "data", None)) for part in result.output]
+        error = result.error and [result.error.message, result.error.details]
+        if is_large(shown, result.value, error):
+            return in_thread(cleaned, result)
+        return cleaned(result)
 
     return redact
 

@@ -1,7 +1,9 @@
 """`truncate` and `redact`: how long a result gets, and what a model never reads."""
 
+import asyncio
 import dataclasses
 import gc
+import inspect
 import itertools
 import json
 import re
@@ -763,3 +765,23 @@ def test_a_large_value_is_cleaned_on_a_thread(count, elsewhere):
 
     assert result.value == {"rows": [["[redacted]"], [1]] * count}
     assert (threads.isdisjoint({threading.get_ident()}), bool(threads)) == (elsewhere, True)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ToolResult.of("a" * 200_000),
+        ToolResult.of(b"a" * 200_000),
+        ToolResult.failed("a" * 200_000),
+        ToolResult.failed("no", details={"rows": ["a"] * 10_000}),
+        ToolResult.of(FileContent(data=b"a" * 200_000, media_type="application/x")),
+    ],
+    ids=["text", "bytes", "error", "details", "file"],
+)
+def test_all_that_is_large_is_cleaned_on_a_thread(result):
+    """A long text, file, error or its details make `redact` work on a thread, and a small one not."""
+    guard = redact(["secret"])
+    cleaning = guard(result, Context())
+
+    assert inspect.isawaitable(cleaning) and asyncio.run(cleaning) is None
+    assert guard(ToolResult.of("a"), Context()) is None
