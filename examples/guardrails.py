@@ -31,7 +31,7 @@ def changes_data(call: ToolCall, context: Context) -> bool:
         require_approval(changes_data),
     ],
     output_guardrails=[
-        redact([r"\b[A-Z]{2}\d{2}(?: ?\w{4}){3,7}(?: ?\w{1,3})?\b", r"[\w.]+@[\w.]+\w"])
+        redact([r"\b[A-Z]{2}\d{2}(?: ?\w{4}){3,7}(?: ?\w{1,3})?\b", r"(?<![\w.])[\w.]+@[\w.]+\w"])
     ],
 )
 def table(table: str, action: str = "read") -> str:

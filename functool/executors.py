@@ -62,6 +62,8 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
         RuntimeError: `func` raised StopIteration, which cannot be set on a future.
     """
     loop = asyncio.get_running_loop()
+    if type(loop).call_soon_threadsafe is asyncio.AbstractEventLoop.call_soon_threadsafe:
+        return func(*args, **kwargs)  # No thread can wake this loop, such as that of a workflow.
     future: asyncio.Future[Any] = loop.create_future()
     ended: list[bool] = []  # The thread appends to it. The loop may close before it hears of that.
     job = (loop, future, ended, contextvars.copy_context(), func, args, kwargs)
@@ -81,6 +83,15 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
         raise
     finally:  # An exception's traceback refers to this frame. Without `del` that is a cycle.
         del job, future
+
+
+def one_large(work: Callable[..., Any], *args: Any) -> Any:
+    """Return `work(*args)`. Only one thread at a time works on a large value.
+
+    Each holds the interpreter's lock for long, so the event loop would wait for all of them.
+    """
+    with _one_large[0]:
+        return work(*args)
 
 
 def retrying(
@@ -315,9 +326,11 @@ _unfinished: contextvars.ContextVar[tuple[list[Any], ...]] = contextvars.Context
     "functool.unfinished", default=()
 )
 _idle: deque[SimpleQueue[Any]] = deque()
+_one_large = [threading.Lock()]
 if hasattr(os, "register_at_fork"):  # Threads do not survive a fork.
     os.register_at_fork(after_in_child=_idle.clear)
     os.register_at_fork(after_in_child=_abandoned.clear)
+    os.register_at_fork(after_in_child=lambda: _one_large.__setitem__(0, threading.Lock()))
 
 
 def _work(inbox: SimpleQueue[Any]) -> None:

@@ -308,9 +308,9 @@ class Tool(ABC):
         finally:
             if trip.made_view is not None and trip.made_view.delivers:
                 await deliver_last(trip.made_view.delivered())
-        if wanted_results:
-            await trip.remember(result)
         try:
+            if wanted_results:
+                await trip.remember(result)
             return result
         finally:  # Since Python 3.13 the frame of `_road` refers to this one. See its end.
             del result

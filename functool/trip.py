@@ -21,7 +21,7 @@ from functool.call import (
 )
 from functool.context import DECISION, EDITED, Context
 from functool.errors import ArgumentError, DefinitionError
-from functool.executors import in_thread, inline
+from functool.executors import in_thread, inline, one_large
 from functool.guardrails import labels, trusted
 from functool.guardrails.asking import (
     AFTER_APPROVAL,
@@ -159,7 +159,10 @@ class Trip:
         view, record, shown = self.view, self.record, shown_in(result)
         for guardrail in guardrails:
             value, new = result.value, result
-            answer = ask(guardrail, result, view, "output", record)
+            if getattr(guardrail, "takes_long", False) and is_large(result):
+                answer: Any = in_thread(one_large, guardrail, result, view)
+            else:
+                answer = ask(guardrail, result, view, "output", record)
             if answer is not None:
                 new = await await_answer(answer, guardrail, result, "output", record)
             elif shown_in(result) == shown:
@@ -241,5 +244,5 @@ class Trip:
             # The call around this one may show it, too.
             outer.notes[labels.SHOWS_OTHERS] = True
         with suppress(Exception):  # The author's value may raise anything.
-            run = in_thread if is_large(result.value, result.text) else inline
-            await run(trusted.remember, self.context, result, self.sent, self.tool.bind)
+            what = trusted.remember, self.context, result, self.sent, self.tool.bind
+            await (in_thread(one_large, *what) if is_large(result) else inline(*what))

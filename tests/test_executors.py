@@ -7,6 +7,7 @@ import os
 import runpy
 import socket
 import threading
+import time
 from collections import deque
 from queue import Empty, SimpleQueue
 
@@ -22,7 +23,14 @@ from functool import (
     Tripwire,
     WrapperTool,
 )
-from functool.executors import abandoned, deliver_last, in_thread, inline, retrying
+from functool.executors import (
+    abandoned,
+    deliver_last,
+    in_thread,
+    inline,
+    one_large,
+    retrying,
+)
 from functool.guardrails import require_approval
 from tests.support import call, python, time_passes, until
 
@@ -664,3 +672,36 @@ def test_retrying_refuses_mistakes(options):
     """Attempts, exceptions, waits and executors that are none are the author's errors."""
     with pytest.raises(DefinitionError):
         retrying(**{"on": ValueError, **options})
+
+
+def test_a_loop_that_no_thread_can_wake_runs_the_function_itself():
+    """The loop of a workflow has no `call_soon_threadsafe`: nobody could send it the result."""
+
+    class Alone(asyncio.SelectorEventLoop):
+        call_soon_threadsafe = asyncio.AbstractEventLoop.call_soon_threadsafe
+
+    loop = Alone()
+    try:
+        ran = loop.run_until_complete(asyncio.wait_for(in_thread(threading.get_ident), 5))
+    finally:
+        loop.close()
+
+    assert ran == threading.get_ident()
+
+
+def test_one_thread_at_a_time_works_on_a_large_value():
+    """Others wait, as all of them would hold the interpreter's lock."""
+    working, most = [], []
+
+    def work():
+        working.append(1)
+        most.append(len(working))
+        time.sleep(0.01)
+        working.pop()
+
+    async def main():
+        await asyncio.gather(*(in_thread(one_large, work) for _ in range(5)))
+
+    asyncio.run(main())
+
+    assert most == [1] * 5

@@ -165,16 +165,20 @@ def leaves(
                 yield there, item
 
 
-def is_large(*values: Any) -> bool:
-    """Whether JSON values hold so much that a thread should look at them, not the event loop."""
-    todo, size = [*values], 0
+def is_large(result: ToolResult) -> bool:
+    """Whether a result holds so much that a thread should look at it, not the event loop."""
+    error = result.error and [result.error.message, result.error.details]
+    todo, size = [result.value, error, *result.output], 0
     for part in todo:  # It grows on the way.
-        is_list = isinstance(part, (list, tuple, set, frozenset))
-        items = part.values() if isinstance(part, Mapping) else part if is_list else ()
-        size += len(part) if isinstance(part, (str, bytes, bytearray)) else 50 * len(items)
+        shown = getattr(part, "text", getattr(part, "data", part))
+        if isinstance(shown, (str, bytes, bytearray)):
+            size += len(shown)
+        elif isinstance(shown, (list, tuple, set, frozenset, Mapping)):
+            size += 50 * len(shown)
         if size > _LARGE:
             return True
-        todo += items
+        if isinstance(shown, (list, tuple, set, frozenset, Mapping)):
+            todo += shown.values() if isinstance(shown, Mapping) else shown
     return False
 
 

@@ -16,8 +16,7 @@ from functool.call import MAX_REPR, ToolResult, changed, render, to_json, valid_
 from functool.content import CONTENT_TYPES, Content, TextContent, text_in
 from functool.context import Context
 from functool.errors import DefinitionError
-from functool.executors import in_thread
-from functool.guardrails.asking import OutputGuardrail, is_large
+from functool.guardrails.asking import OutputGuardrail
 
 
 def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrail:
@@ -73,7 +72,7 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
     """
     compiled = [*compiled_patterns(patterns), _CUT_WORD]
 
-    def cleaned(result: ToolResult) -> ToolResult | None:
+    def redact(result: ToolResult, context: Context[Any]) -> ToolResult | None:
         # The value, its JSON and the output mostly hold the same texts.
         clean = _Cleaned(compiled).__getitem__
         value, output, error = _clean_with_json(clean, result.value), result.output, result.error
@@ -91,13 +90,7 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
         value = copy(value) if value is result.value else value
         return changed(result, output=output, error=error, value=value)
 
-    def redact(result: ToolResult, context: Context[Any]) -> Any:
-        shown = [getattr(part, "text", getattr(part, "data", None)) for part in result.output]
-        error = result.error and [result.error.message, result.error.details]
-        if is_large(shown, result.value, error):
-            return in_thread(cleaned, result)
-        return cleaned(result)
-
+    redact.takes_long = True  # type: ignore[attr-defined]
     return redact
 
 

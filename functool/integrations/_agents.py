@@ -171,9 +171,10 @@ def stopping_with(kind: type[Tripwire]) -> Iterator[None]:
         Tripwire.__init__(stop, str(tripwire))  # The class of the framework may set attributes.
         stop.args = tripwire.args
         state: Any = object.__getstate__(tripwire)  # Two dicts if it has slots.
-        for held in state if isinstance(state, tuple) else (state,):
-            for name, value in (held or {}).items():
-                object.__setattr__(stop, name, value)
+        own, slots = state if isinstance(state, tuple) else (state, {})
+        vars(stop).update(own or {})
+        for name, value in slots.items():
+            object.__setattr__(stop, name, value)
         raise stop from tripwire
 
 

@@ -22,7 +22,7 @@ from functool import (
     WrapperTool,
 )
 from functool.dialects import mcp as dialect
-from functool.executors import in_thread
+from functool.executors import in_thread, one_large
 from functool.integrations.mcp_untrusted import WRAPS
 
 LAST_OLDER = "2025-11-25"
@@ -92,8 +92,8 @@ class Served:
             return {}
         try:
             # In threads, because a long list takes seconds.
-            plain = await in_thread(dialect.plain, value)
-            fits = await in_thread(self._fits, plain)
+            plain = await in_thread(one_large, dialect.plain, value)
+            fits = await in_thread(one_large, self._fits, plain)
         except Exception as error:  # Also if a bad schema of others breaks the check.
             raise ToolError(BROKEN_PROMISE) from error
         if not fits:

@@ -187,7 +187,9 @@ async def _serve_stdio(served: Server[Any]) -> None:
 def _check_port(host: str, port: int) -> None:
     """Raise an OSError if nobody can listen there. uvicorn would log that and end the program."""
     try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
         # A name may have addresses of IPv6 only.
         family, *_, address = min(found, key=lambda each: each[0] != socket.AF_INET)
         socket.create_server(address, family=family).close()

@@ -25,7 +25,7 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
-from functool.executors import in_thread
+from functool.executors import in_thread, one_large
 from functool.integrations.mcp_sizes import has_long_list
 from functool.integrations.visible import is_visible, visible
 from functool.schema.json_schema import DEFINITIONS, MANY, NAMED, ONE, walk
@@ -258,7 +258,7 @@ async def result(answer: types.CallToolResult, check: Check | None) -> ToolResul
         others: list[Content] = [part for part in output if not isinstance(part, TextContent)]
         details = None if value is None else {"structured": value}
         # In a thread, because a long text takes a second.
-        text = await in_thread(visible, "\n".join(texts))
+        text = await in_thread(one_large, visible, "\n".join(texts))
         text = text or "The tool failed and did not say why."
         return ToolResult.failed(text, details=details, output=others, metadata=metadata)
     if check is not None:

@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, Tripwire
-from functool.executors import in_thread
-from functool.layers.large import is_large, one_large
+from functool.executors import in_thread, one_large
+from functool.layers.large import is_large
 from functool.layers.some_tools import OneTool, each
 
 try:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from functool import TextContent, ToolResult
@@ -14,16 +12,6 @@ LARGE = 262_144
 
 MANY = 10_000
 """From how many values on a result is copied in a thread."""
-
-
-def one_large(work: Callable[..., Any], *args: Any) -> Any:
-    """Return `work(*args)`. Only one thread at a time works on a large result.
-
-    Reading and writing JSON holds the interpreter's lock. The event loop would wait for all of the
-    threads that do it at the same time.
-    """
-    with _one_large[0]:
-        return work(*args)
 
 
 def is_large(result: ToolResult) -> bool:
@@ -54,13 +42,3 @@ def _is_large(result: ToolResult) -> bool:
         if characters >= LARGE or values + len(waiting) >= MANY:
             return True
     return False
-
-
-def _new_lock() -> None:
-    _one_large[:] = [threading.Lock()]
-
-
-_one_large: list[threading.Lock] = []
-_new_lock()
-if hasattr(os, "register_at_fork"):  # In a child nobody would release a lock that was held.
-    os.register_at_fork(after_in_child=_new_lock)

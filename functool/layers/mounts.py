@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
 MOUNTS = Path("/proc/self/mountinfo")
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # A space, a tab, a line end or a backslash.
 
 
 def mount_of(path: str) -> tuple[str, str]:
@@ -18,7 +20,7 @@ def mount_of(path: str) -> tuple[str, str]:
     with suppress(OSError):
         for line in MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
             fields = line.split(" ")
-            place = fields[4].encode("latin-1", "surrogateescape").decode("unicode_escape")
+            place = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), fields[4])
             inside = path == place or path.startswith(place.rstrip("/") + "/")
             if inside and len(place) >= len(found[0]):  # A later mount hides one at the same place.
                 found = place, fields[fields.index("-") + 1]

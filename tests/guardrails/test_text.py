@@ -1,9 +1,7 @@
 """`truncate` and `redact`: how long a result gets, and what a model never reads."""
 
-import asyncio
 import dataclasses
 import gc
-import inspect
 import itertools
 import json
 import re
@@ -30,6 +28,7 @@ from functool import (
     ToolResult,
 )
 from functool.guardrails import block, redact, text, truncate
+from functool.guardrails.asking import is_large
 from tests.guardrails.tools import echo_tool, said
 from tests.strategies import SINGLE, nested
 from tests.support import call, since_pydantic_2_14
@@ -768,20 +767,39 @@ def test_a_large_value_is_cleaned_on_a_thread(count, elsewhere):
 
 
 @pytest.mark.parametrize(
-    "result",
+    ("result", "large"),
     [
-        ToolResult.of("a" * 200_000),
-        ToolResult.of(b"a" * 200_000),
-        ToolResult.failed("a" * 200_000),
-        ToolResult.failed("no", details={"rows": ["a"] * 10_000}),
-        ToolResult.of(FileContent(data=b"a" * 200_000, media_type="application/x")),
+        (ToolResult.of("a" * 200_000), True),
+        (ToolResult.of(b"a" * 200_000), True),
+        (ToolResult.failed("a" * 200_000), True),
+        (ToolResult.failed("no", details={"rows": ["a"] * 10_000}), True),
+        (ToolResult.of(FileContent(data=b"a" * 200_000, media_type="application/x")), True),
+        (ToolResult.of(["a"] * 100), False),
+        (ToolResult.failed("no", details={"rows": ["a"]}), False),
     ],
-    ids=["text", "bytes", "error", "details", "file"],
+    ids=["text", "bytes", "error", "details", "file", "list", "small error"],
 )
-def test_all_that_is_large_is_cleaned_on_a_thread(result):
-    """A long text, file, error or its details make `redact` work on a thread, and a small one not."""
-    guard = redact(["secret"])
-    cleaning = guard(result, Context())
+def test_what_a_thread_looks_at(result, large):
+    """A long text, file or error, or many items, make a result large."""
+    assert is_large(result) is large
 
-    assert inspect.isawaitable(cleaning) and asyncio.run(cleaning) is None
-    assert guard(ToolResult.of("a"), Context()) is None
+
+def test_a_mapping_of_the_author_is_looked_at():
+    """A mapping whose `values()` is a generator is cleaned like any other one."""
+
+    class Pairs(dict):
+        def values(self):
+            yield from super().values()
+
+    @FunctionTool(output_guardrails=[redact(["secret"])])
+    async def load() -> ToolResult:
+        return ToolResult(value=Pairs(a="x", b=["secret"]))
+
+    assert call(load).value == {"a": "x", "b": ["[redacted]"]}
+
+
+def test_a_host_may_call_redact_itself():
+    """`redact(...)` is a plain function, also for a large result."""
+    cleaned = redact(["secret"])(ToolResult.of(["secret"] * 20_000), Context())
+
+    assert cleaned.value == ["[redacted]"] * 20_000

@@ -35,7 +35,7 @@ from functool import (  # noqa: E402
     Toolset,
     ToolSettings,
 )
-from functool.guardrails import sources, trusted_only  # noqa: E402
+from functool.guardrails import trusted, trusted_only  # noqa: E402
 from functool.integrations import amplifier, amplifier_template  # noqa: E402
 from tests.integrations.odd_tools import (  # noqa: E402
     HUGE,
@@ -557,7 +557,7 @@ def test_an_approval_shows_where_a_value_is_from(
     mounted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person reads which values did not come from the user, as in every other question of functool."""
-    monkeypatch.setattr(sources, "wanted_results", set())
+    monkeypatch.setattr(trusted, "wanted_results", set())
 
     @FunctionTool(input_guardrails=[trusted_only("to", ask=True, wrote=lambda context: "")])
     def mail(to: str) -> str:

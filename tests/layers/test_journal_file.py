@@ -125,7 +125,8 @@ def test_a_network_file_system_is_refused(tmp_path, monkeypatch, kind):
 def test_a_file_that_is_mounted_without_its_directory_is_refused(tmp_path, monkeypatch):
     """Then each side has a log of its own, and does not see the newest records of the other."""
     mounts = tmp_path / "mountinfo"
-    mounts.write_text(f"1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /j {tmp_path}/j rw - ext4 a rw\n")
+    others = "1 0 8:1 / / rw - ext4 a rw\n3 1 8:2 / /media/ann/写真\\040x rw - ext4 b rw\n"
+    mounts.write_text(f"{others}2 1 8:1 /j {tmp_path}/j rw - ext4 a rw\n", encoding="utf-8")
     monkeypatch.setattr(mounts_module, "MOUNTS", mounts)
     (tmp_path / "j").touch()
 
