@@ -31,6 +31,9 @@ from functool.schema.callables import takes
 GRACE_SECONDS = 1.0
 """How long a cancelled body may take to clean up, in seconds."""
 
+LARGE = 262_144
+"""From how many characters on a value is read, written and copied in a thread, one at a time."""
+
 IDLE_SECONDS = 30.0
 """How long an idle thread is kept, in seconds."""
 

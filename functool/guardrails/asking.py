@@ -12,6 +12,7 @@ import inspect
 import logging
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from itertools import pairwise
 from operator import attrgetter
@@ -22,7 +23,7 @@ from typing_extensions import TypeVar
 from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
-from functool.executors import failure_or_raise
+from functool.executors import LARGE, failure_or_raise
 from functool.pointers import escaped
 from functool.schema.callables import without_partials
 
@@ -49,7 +50,7 @@ AFTER_APPROVAL = "after a person had approved them; put require_approval behind 
 
 logger: logging.Logger = logging.getLogger("functool")
 _text_of = attrgetter("text")
-_LARGE = 100_000  # Characters. An item of a list or an object counts as 50.
+_ITEM = 26  # Characters that an item of a list or an object counts as.
 _LISTS = {"call": "input_guardrails", "result": "output_guardrails"}
 
 
@@ -166,20 +167,25 @@ def leaves(
 
 
 def is_large(result: ToolResult) -> bool:
-    """Whether a result holds so much that a thread should look at it, not the event loop."""
+    """Whether a result holds so much that a thread should look at it, not the event loop.
+
+    It also counts as large if it cannot be read: the author's value may raise anything.
+    """
     error = result.error and [result.error.message, result.error.details]
-    todo, size = [result.value, error, *result.output], 0
-    for part in todo:  # It grows on the way.
-        shown = getattr(part, "text", getattr(part, "data", part))
-        if isinstance(shown, (str, bytes, bytearray)):
-            size += len(shown)
-        elif isinstance(shown, (list, tuple, set, frozenset, Mapping)):
-            size += 50 * len(shown)
-        if size > _LARGE:
-            return True
-        if isinstance(shown, (list, tuple, set, frozenset, Mapping)):
-            todo += shown.values() if isinstance(shown, Mapping) else shown
-    return False
+    shown = (getattr(part, "text", getattr(part, "data", None)) for part in result.output)
+    todo, size = [result.value, error, *shown], 0
+    with suppress(Exception):
+        for part in todo:  # It grows on the way.
+            if isinstance(part, (str, bytes, bytearray)):
+                size += len(part)
+            elif isinstance(part, (list, tuple, set, frozenset, Mapping)):
+                size += _ITEM * len(part)
+                if size <= LARGE:
+                    todo += part.values() if isinstance(part, Mapping) else part
+            if size > LARGE:
+                return True
+        return False
+    return True
 
 
 def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]:

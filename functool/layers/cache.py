@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, Tripwire
 from functool.executors import in_thread, one_large
-from functool.layers.large import is_large
+from functool.guardrails.asking import is_large
 from functool.layers.some_tools import OneTool, each
 
 try:

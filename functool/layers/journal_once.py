@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from functool import ApprovalRequired, Context, TextContent, Tool, ToolCall, ToolResult
 from functool.call import metadata_of
-from functool.executors import in_thread, one_large
+from functool.executors import LARGE, in_thread, one_large
 from functool.guardrails.labels import with_labels_of
 from functool.layers.journal_errors import (
     Interrupted,
@@ -47,7 +47,6 @@ from functool.layers.journal_replay import (
     pauses,
 )
 from functool.layers.journal_store import Row, Store, retry_while_busy
-from functool.layers.large import LARGE
 
 BUSY_SECONDS = 30.0
 """How many seconds a call tries to write while other processes are writing."""

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 from functool import ApprovalRequest, Context, SchemaTool, Tool, ToolCall, ToolResult
 from functool.approval import defaults_of
 from functool.call import changed, metadata_of
-from functool.executors import in_thread, one_large
+from functool.executors import LARGE, in_thread, one_large
 from functool.guardrails.labels import call_labels, result_labels
 from functool.layers.journal_errors import Interrupted, NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
-from functool.layers.large import LARGE
 
 _MAX_SHOWN = 500
 """The most characters of the nearest recorded arguments that an error shows."""

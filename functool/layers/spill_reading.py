@@ -13,9 +13,8 @@ from typing import Any
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from functool import ToolError
-from functool.executors import one_large
+from functool.executors import LARGE, one_large
 from functool.json_values import without_gc
-from functool.layers.large import LARGE
 
 PIECE, OVERLAP = 400, 100
 """How a search cuts long lines, in characters. A match of up to 100 is never cut in two."""

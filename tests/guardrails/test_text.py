@@ -769,11 +769,11 @@ def test_a_large_value_is_cleaned_on_a_thread(count, elsewhere):
 @pytest.mark.parametrize(
     ("result", "large"),
     [
-        (ToolResult.of("a" * 200_000), True),
-        (ToolResult.of(b"a" * 200_000), True),
-        (ToolResult.failed("a" * 200_000), True),
+        (ToolResult.of("a" * 300_000), True),
+        (ToolResult.of(b"a" * 300_000), True),
+        (ToolResult.failed("a" * 300_000), True),
         (ToolResult.failed("no", details={"rows": ["a"] * 10_000}), True),
-        (ToolResult.of(FileContent(data=b"a" * 200_000, media_type="application/x")), True),
+        (ToolResult.of(FileContent(data=b"a" * 300_000, media_type="application/x")), True),
         (ToolResult.of(["a"] * 100), False),
         (ToolResult.failed("no", details={"rows": ["a"]}), False),
     ],
@@ -782,6 +782,22 @@ def test_a_large_value_is_cleaned_on_a_thread(count, elsewhere):
 def test_what_a_thread_looks_at(result, large):
     """A long text, file or error, or many items, make a result large."""
     assert is_large(result) is large
+
+
+def test_a_value_that_cannot_be_looked_at():
+    """A mapping that raises counts as large, and no property of an author's object is asked."""
+
+    class Closed(dict):
+        def values(self):
+            raise OSError
+
+    class Page:
+        @property
+        def text(self):
+            raise OSError
+
+    assert is_large(ToolResult(value=Closed(a=1))) is True
+    assert is_large(ToolResult(value=[Page()])) is False
 
 
 def test_a_mapping_of_the_author_is_looked_at():
