@@ -2467,3 +2467,28 @@ def test_a_recursive_type_is_bounded_in_depth(open, close):
     assert tool.bind(texts[0]).arguments == json.loads(texts[0])
     with pytest.raises(ArgumentError, match="nested more than 100 levels deep$"):
         tool.bind(texts[1])
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        ('{{"text": "{0}", "n": 2}}', None),
+        ('{{"n": 2, "text": "{0}: {0}"}}', None),
+        ('{{"text": "{0}", "n": 2, "m": 3}}', "m: unknown argument"),
+        ('{{"text": "{0}", "n": 2, "text": "b"}}', "text: sent only once"),
+        ('{{"text": "{0}", "n": 2, "te\\u0078t": "b"}}', "text: sent only once"),
+    ],
+)
+def test_a_long_flat_text_has_its_own_names_only(sent, why):
+    """In a long text too, unknown and repeated names are refused, and colons in texts do not count."""
+
+    def take(text: str, n: int) -> int:
+        return len(text)
+
+    tool, text = FunctionTool(take), sent.format("a" * 70_000)
+
+    if why is None:
+        assert tool.bind(text).arguments == json.loads(text)
+    else:
+        with pytest.raises(ArgumentError, match=why):
+            tool.bind(text)

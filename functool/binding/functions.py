@@ -33,6 +33,7 @@ from functool.binding.json_text import (
     as_text,
     decoded,
     drop_nulls,
+    has_colons,
     may_repeat,
     not_finite,
     parsed,
@@ -118,9 +119,9 @@ class FunctionBinder:
     def _read(self, text: str) -> dict[str, Any]:
         if self._decode is not None:
             text = to_json(self._decode(decoded(text, self._quoted_names))).decode()
-        return cast(dict[str, Any], bounded(self._validated)(text))
+        return cast(dict[str, Any], bounded(self._validated)(text, is_long=True))
 
-    def _validated(self, text: str) -> dict[str, Any]:
+    def _validated(self, text: str, is_long: bool = False) -> dict[str, Any]:
         try:
             values: dict[str, Any] | None = self._validate_strictly(text, strict=True)
         except ValidationError:
@@ -129,7 +130,9 @@ class FunctionBinder:
             raise validator_failed(error) from error
         if values is None:
             values = self._lax_values(text)
-        elif not (self._flat and text.count(":") == len(values)):
+        elif not self._flat or not (
+            has_colons(text, len(values)) if is_long else text.count(":") == len(values)
+        ):
             values = self._checked_closely(text, values)
         if self._may_overflow and not_finite(text):
             refuse_infinite(decoded(text))

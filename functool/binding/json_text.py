@@ -106,6 +106,15 @@ def may_repeat(text: str, quoted: Iterable[str]) -> bool:
     return False
 
 
+def has_colons(text: str, count: int) -> bool:
+    """Whether a text has exactly `count` colons. In a long one, finding is faster than counting."""
+    place = -1
+    for _ in range(count):
+        if (place := text.find(":", place + 1)) < 0:
+            return False
+    return text.find(":", place + 1) < 0
+
+
 @lru_cache(maxsize=512)
 def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
     """Return a search in linear time, or None if the engine does not support the pattern."""
