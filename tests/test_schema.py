@@ -40,6 +40,7 @@ from pydantic import (
     Field,
     OnErrorOmit,
     PlainSerializer,
+    PlainValidator,
     StringConstraints,
     Tag,
     TypeAdapter,
@@ -1833,7 +1834,8 @@ class Listed(BaseModel):
 @pytest.mark.parametrize(
     ("annotation", "item"),
     [
-        pytest.param(list[Fraction], "1e4000", marks=since_pydantic_2_14),
+        (list[Fraction], "1e4000"),
+        (list[Annotated[str, PlainValidator(str)]], "a"),
         (list[Loose | Free], {}),
         (list[frozenset[float] | set[int]], []),
         (list[set[int]], []),

@@ -116,12 +116,12 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
 def is_slow(core: Any, definitions: Mapping[str, Any]) -> bool:
     """Whether reading many values of a type takes long, beside those that `counted` counts.
 
-    Python makes fractions of texts, and copies defaults such as lists. pydantic tries the classes
-    of a union one by one.
+    Python makes fractions of texts, calls functions that validate alone, and copies defaults such
+    as lists. pydantic tries the classes of a union one by one.
     """
     if core["type"] == "union" and not definitions:
         return any(map(holds_others, choices_of(core)))
-    return core["type"] == "fraction" or _is_copied(core)
+    return core["type"] in ("fraction", "function-plain") or _is_copied(core)
 
 
 def timed(made: Any) -> Any:
