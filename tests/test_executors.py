@@ -5,6 +5,7 @@ import contextvars
 import gc
 import os
 import runpy
+import signal
 import socket
 import threading
 import time
@@ -687,6 +688,23 @@ def test_a_loop_that_no_thread_can_wake_runs_the_function_itself():
         loop.close()
 
     assert ran == threading.get_ident()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_may_work_on_a_large_value():
+    """A child that was forked while a thread worked on one does not wait for that thread."""
+    begun, ended = threading.Event(), threading.Event()
+    thread = threading.Thread(target=one_large, args=(lambda: begun.set() or ended.wait(),))
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(one_large(int, "7"))
+    ended.set()
+    thread.join()
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_one_thread_at_a_time_works_on_a_large_value():

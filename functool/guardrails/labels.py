@@ -1,8 +1,8 @@
 """Labels: the names of the untrusted tools behind the values of a call, or behind a result.
 
 `call.metadata["sources"]` maps JSON pointers into the arguments to lists of names. The pointer ""
-is the whole call. `result.metadata["sources"]` is a list of names. So the key of the
-labels is `sources`, in calls, results and requests.
+is the whole call. `result.metadata["sources"]` is a list of names. So the key of the labels is
+`sources`, in calls, results and requests.
 """
 
 from __future__ import annotations

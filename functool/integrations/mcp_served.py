@@ -23,6 +23,7 @@ from functool import (
 )
 from functool.dialects import mcp as dialect
 from functool.executors import in_thread, one_large
+from functool.guardrails.asking import is_large
 from functool.integrations.mcp_untrusted import WRAPS
 
 LAST_OLDER = "2025-11-25"
@@ -82,6 +83,11 @@ class Served:
 
         return fits
 
+    def _checked(self, value: Any) -> tuple[Any, bool]:
+        """Return the JSON form of a value, and whether it fits the promised schema."""
+        plain = dialect.plain(value)
+        return plain, self._fits(plain)
+
     async def structured(self, value: Any) -> dict[str, Any]:
         """Return the fields of an answer with its structured content, or an empty dict.
 
@@ -91,9 +97,10 @@ class Served:
         if self._promised is None:
             return {}
         try:
-            # In threads, because a long list takes seconds.
-            plain = await in_thread(one_large, dialect.plain, value)
-            fits = await in_thread(one_large, self._fits, plain)
+            # In a thread, because a long list takes seconds. Only large ones wait for each other.
+            large = is_large(ToolResult(value=value))
+            work = (one_large, self._checked, value) if large else (self._checked, value)
+            plain, fits = await in_thread(*work)
         except Exception as error:  # Also if a bad schema of others breaks the check.
             raise ToolError(BROKEN_PROMISE) from error
         if not fits:

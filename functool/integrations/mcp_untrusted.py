@@ -25,7 +25,7 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
-from functool.executors import in_thread, one_large
+from functool.executors import LARGE, in_thread, one_large
 from functool.integrations.mcp_sizes import has_long_list
 from functool.integrations.visible import is_visible, visible
 from functool.schema.json_schema import DEFINITIONS, MANY, NAMED, ONE, walk
@@ -257,8 +257,9 @@ async def result(answer: types.CallToolResult, check: Check | None) -> ToolResul
     if answer.is_error:
         others: list[Content] = [part for part in output if not isinstance(part, TextContent)]
         details = None if value is None else {"structured": value}
-        # In a thread, because a long text takes a second.
-        text = await in_thread(one_large, visible, "\n".join(texts))
+        text = "\n".join(texts)
+        # In a thread if it is long, because that takes a second.
+        text = visible(text) if len(text) < LARGE else await in_thread(one_large, visible, text)
         text = text or "The tool failed and did not say why."
         return ToolResult.failed(text, details=details, output=others, metadata=metadata)
     if check is not None:

@@ -25,6 +25,7 @@ from mcp.shared.message import SessionMessage
 
 from functool import Context, FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
 from functool.dialects import openai
+from functool.executors import LARGE
 from functool.integrations import mcp, mcp_client, mcp_link, mcp_served
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
@@ -767,7 +768,7 @@ def test_the_text_of_an_error_is_cleaned_on_a_thread(monkeypatch):
         return clean(text)
 
     monkeypatch.setattr(untrusted, "visible", seen)
-    content = [types.TextContent(type="text", text="no\u202e")]
+    content = [types.TextContent(type="text", text="no" + "\u202e" * LARGE)]
     answer = types.CallToolResult(content=content, is_error=True)
     result = asyncio.run(untrusted.result(answer, None))
 
