@@ -21,7 +21,6 @@ DATA = frozenset((str, int, float, bool, type(None), list, dict))
 """Types of plain data: the road turns such a return value into a result without further checks."""
 _new = object.__new__
 _UNSET: Any = object()
-_LARGE = 2**63
 _writer = SchemaSerializer(
     core_schema.any_schema(), {"ser_json_inf_nan": "strings", "ser_json_bytes": "base64"}
 )
@@ -265,11 +264,11 @@ def success_of(value: Any, call_id: str) -> ToolResult:
 
     For a small call, `__init__` with keyword arguments would cost more than everything else.
     """
-    kind, text = type(value), None
-    if kind is int and -_LARGE < value < _LARGE:  # An f-string is faster than the JSON writer.
-        text = f"{value}"
-    elif kind is str and value.isascii():
-        text = value
+    kind = type(value)
+    try:  # An f-string is faster than the JSON writer.
+        text = f"{value}" if kind is int else value if kind is str and value.isascii() else None
+    except ValueError:  # Python itself writes at most 4,300 digits.
+        text = None
     result = _new(ToolResult)
     if text is None:
         result.output = render(value)
