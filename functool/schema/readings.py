@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from copy import deepcopy
-from functools import partial
+from functools import cache, partial
 from re import Pattern
 from time import thread_time
 from types import NoneType
@@ -56,8 +56,13 @@ _DEEPEST = 8  # A type alias may lead back to itself.
 left: ContextVar[Left] = ContextVar("left")  # Of the current call.
 
 _PATTERNS: Any = (Pattern, Pattern[str])
-_COMPILING = [dict(TypeAdapter(kind).core_schema).get("function") for kind in _PATTERNS]
-"""The functions with which pydantic compiles a text for `re`."""
+
+
+@cache
+def _compiling() -> list[Any]:
+    """Return the functions with which pydantic compiles a text for `re`."""
+    # Built when first needed: building validators is slow, and would slow down every import.
+    return [dict(TypeAdapter(kind).core_schema).get("function") for kind in _PATTERNS]
 
 
 class ReadTooOften(Exception):
@@ -173,7 +178,7 @@ def _is_required(field: Any, definitions: Mapping[str, Any]) -> bool:
 
 def counted_pattern(made: Any) -> Any:
     """Return a core schema that counts the characters of what it compiles for `re`."""
-    if made.get("function") not in _COMPILING:
+    if "function" not in made or made["function"] not in _compiling():
         return made
     return core_schema.no_info_before_validator_function(_count_characters, made)
 
