@@ -1156,6 +1156,37 @@ print(*[value_of(tool, f"2 + {n}") for n in range(4)])
 """
 
 
+FULL = """
+import os
+from functool.bundled.code_mode import code_mode
+from tests.bundled.programs import run
+
+tool = code_mode([])
+run(tool, "1 +")  # Refused, and the event loop and the threads are there.
+taken = []
+try:
+    while True:
+        taken.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    os.close(taken.pop())
+    for _ in range(4):  # For the event loop.
+        os.close(taken.pop())
+print(run(tool, "1 + 1").error.type, len(os.listdir("/proc/self/fd")))
+print(run(tool, "1 + 1").error.type, len(os.listdir("/proc/self/fd")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the descriptors of a process")
+def test_a_host_without_a_free_descriptor_refuses_programs_and_lives_on():
+    """The interpreter's library panics then. That is an error result, and costs no descriptor."""
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)){FULL}"
+    ran = python(limited)
+
+    first, second = ran.stdout.splitlines()
+    assert first.startswith("WorkerDied")
+    assert second == first
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize(
     ("parent", "answer"),
