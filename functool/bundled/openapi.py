@@ -16,6 +16,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from functool.bundled.http_body import (
     content_of,
     http_error,
     media_type,
+    text_of,
 )
 from functool.bundled.openapi_auth import Auth, Keyring
 from functool.bundled.openapi_document import Document, Spec, read, security_schemes
@@ -374,8 +376,13 @@ def _shown(answer: Answer) -> Any:
     if not answer.body:
         return None
     if answer.content_type and is_json(answer.content_type):
-        try:
-            return json.loads(answer.body)
-        except (ValueError, RecursionError):
-            pass
+        with suppress(ValueError, RecursionError):
+            return _json(answer)
     return content_of(answer.body, answer.content_type)
+
+
+def _json(answer: Answer) -> Any:
+    try:
+        return json.loads(answer.body)
+    except UnicodeDecodeError:  # JSON has to be UTF-8, but the server says that this is not.
+        return json.loads(text_of(answer.body, answer.content_type))

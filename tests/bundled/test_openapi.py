@@ -705,6 +705,8 @@ def test_answers_are_what_they_say(server):
         ("{broken", "application/json", "{broken"),
         ("a,b", "text/csv", "a,b"),
         ("", "application/json", None),
+        ('{"a": "é"}'.encode("latin-1"), "application/json; charset=iso-8859-1", {"a": "é"}),
+        ('{"a": "é"}', "application/json; charset=iso-8859-1", {"a": "é"}),
     ):
         server.reply("/x", body, kind)
         assert call(tools, "x").value == value
