@@ -256,9 +256,9 @@ def test_a_models_search_reads_no_text_of_the_tools_again(monkeypatch):
     """A host may want to know why a tool fits, and long texts take a while. A model is not told."""
     catalog, read, words = Catalog(TOOLS), [], word_search.words
     monkeypatch.setattr(word_search, "words", lambda text: [*words(read.append(text) or text)])
-    search, _ = catalog.fixed().values()
+    found = call(catalog.fixed(), "search_tools", {"query": "storm"})
 
-    assert call(search, {"query": "storm"}).value[0]["name"] == "get_weather"
+    assert found.value[0]["name"] == "get_weather"
     assert {*read} == {"storm"}
 
 
