@@ -221,8 +221,8 @@ class _CodeTool(Tool):
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Check and run the program, or continue it after a pause."""
         code = str(call.arguments["code"])  # type: ignore[index]
-        # In a thread, because the parser takes a second for a long program. It holds the interpreter's
-        # lock meanwhile, so that several at once would hold the event loop.
+        # In a thread, because the parser takes a second for a long program. It holds Python's lock
+        # meanwhile, so several at once would hold the event loop.
         work = (one_large, prepared) if len(code) > LONG else (prepared,)
         program: Program = await in_thread(*work, code, self._stubs.functions)
         record = await self._record(call, context, code)
