@@ -3,7 +3,7 @@
 import gc
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, AnyStr, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return copy
 
 
-def without_gc(read: Callable[[AnyStr], T], text: AnyStr) -> T:
+def without_gc(read: Callable[[Any], T], text: str | bytes) -> T:
     """Return `read(text)`, which makes objects of a JSON text.
 
     If the text is long, the garbage collector is paused. Half a million lists make it look through
