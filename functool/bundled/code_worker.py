@@ -90,7 +90,7 @@ class TooSlow(ToolError):
 def _without_panic() -> Iterator[None]:
     """Turn a panic of the interpreter's library into an error.
 
-    A panic is no `Exception`, so it would end the host, which may only lack a descriptor.
+    It would end the host, which may only lack a descriptor.
 
     Raises:
         WorkerDied: The library panicked.
@@ -99,7 +99,7 @@ def _without_panic() -> Iterator[None]:
         yield
     except Exception:
         raise
-    except BaseException as panic:
+    except BaseException as panic:  # A panic is no `Exception`.
         raise WorkerDied(
             "The program was stopped: the interpreter failed, and may not run again before the host"
             f" is started anew ({panic})."

@@ -158,7 +158,7 @@ class Catalog:
         query: str,
         limit: int,
         context: Context[Any] | None,
-        keep: Callable[[Tool], bool] = _any,
+        keep: Callable[[Tool], bool],
     ) -> list[Tool]:
         """Return the tools of `search` that `keep` accepts. To say why they fit takes longer."""
         return [self._listed[number] for number, *_ in self._ranked(query, limit, context, keep)]
@@ -321,8 +321,8 @@ class CallTool(WrapperTool):
         given = self.bind(call.arguments).arguments
         name = given["name"]
         if name not in self._tools:
-            close = self._catalog._found(name, 3, context)
-            raise UnknownToolError(name, [t.name for t in close if t.name in self._tools])
+            close = self._catalog.search(name, 3, context)
+            raise UnknownToolError(name, [m.tool.name for m in close if m.tool.name in self._tools])
         inner = replace(
             call,
             name=name,

@@ -210,13 +210,8 @@ class Spill:
         self._make_room(size)
         handle = secrets.token_urlsafe(16)
         expires = time.time() + min(self.expires_in, FOREVER)
-        kept = _Kept(
-            owner=owner,
-            expires=time.monotonic() + self.expires_in,
-            bytes=size,
-            parts=[],
-            sources=sources,
-        )
+        until = time.monotonic() + self.expires_in
+        kept = _Kept(owner=owner, expires=until, bytes=size, parts=[], sources=sources)
         try:
             for number, (data, content) in enumerate(parts):
                 path = self._directory / f"{secrets.token_hex(16)}-{number}{_SUFFIX}"
