@@ -164,8 +164,6 @@ class AzureIndex:
             ) from error
         except AzureError as error:
             raise SearchFailed("The search service could not be reached.") from error
-        except Exception as error:  # The SDK cannot read the answer.
-            raise SearchFailed("The search service answered with something else.") from error
         end = offset + len(rows)
         more = bool(rows) and (end < total if total is not None else len(rows) == limit)
         return SearchPage(
