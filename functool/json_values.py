@@ -33,7 +33,7 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return copy
 
 
-def without_gc(read: Callable[[str], T], text: str) -> T:
+def without_gc(read: Callable[[Any], T], text: str | bytes) -> T:
     """Return `read(text)`, which makes objects of a JSON text.
 
     If the text is long, the garbage collector is paused. Half a million lists make it look through

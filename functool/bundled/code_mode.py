@@ -43,7 +43,7 @@ from functool.bundled.code_run import Run, Stopped
 from functool.bundled.code_stubs import Stubs
 from functool.bundled.code_taking import taken
 from functool.bundled.code_worker import MontyError, Sessions, Setup, Share, WorkerDied
-from functool.executors import in_thread
+from functool.executors import in_thread, one_large
 from functool.guardrails.labels import SHOWS_OTHERS
 
 __all__ = ["AnotherProgram", "CodeLimits", "ProgramRefused", "WorkerDied", "code_mode"]
@@ -60,6 +60,9 @@ _REMEDIES = {
 }
 _RUN = "functool.code_mode.run"  # The key of the `Run` in the notes of a call.
 _SHARE = "functool.code_mode.share"  # The key of the `Share` in the state of a context.
+LONG = 10_000
+"""From how many characters on programs are parsed one at a time."""
+
 WAITING = 4
 """How many times `memory_mb` the programs that wait in one context may keep together."""
 
@@ -218,8 +221,10 @@ class _CodeTool(Tool):
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Check and run the program, or continue it after a pause."""
         code = str(call.arguments["code"])  # type: ignore[index]
-        # In a thread, because the parser takes a second for a long program.
-        program = await in_thread(prepared, code, self._stubs.functions)
+        # In a thread, because the parser takes a second for a long program. It holds Python's lock
+        # meanwhile, so several at once would hold the event loop.
+        work = (one_large, prepared) if len(code) > LONG else (prepared,)
+        program: Program = await in_thread(*work, code, self._stubs.functions)
         record = await self._record(call, context, code)
         if record.answer is not None:
             return _result(record.answer)

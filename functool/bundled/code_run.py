@@ -18,7 +18,8 @@ from functool.bundled.code_stubs import Function
 from functool.bundled.code_values import Labels, ValueProblem
 from functool.bundled.code_worker import Session, Turn
 from functool.call import failure_of
-from functool.executors import in_thread
+from functool.executors import in_thread, one_large
+from functool.guardrails.asking import is_large
 from functool.guardrails.labels import call_labels
 from functool.layers.journal_errors import OutcomeUnknown
 from functool.layers.journal_once import is_inside
@@ -267,7 +268,8 @@ class Run:
                 result = await tools.call(call, context)
                 self._returned[call.id] = call, result, True
                 async with self._one_by_one:
-                    found = await in_thread(self._outcome, call, result)
+                    work = (one_large, self._outcome) if is_large(result) else (self._outcome,)
+                    found = await in_thread(*work, call, result)
             ended[call.id] = found
             del self._returned[call.id]
             return result if isinstance(found, Stopped) else lightened(result, found)

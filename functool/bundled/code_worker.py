@@ -7,9 +7,9 @@ import os
 import signal
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -86,6 +86,26 @@ class TooSlow(ToolError):
     """A program, with the host's work for it, took too long."""
 
 
+@contextmanager
+def _without_panic() -> Iterator[None]:
+    """Turn a panic of the interpreter's library into an error.
+
+    It would end the host, which may only lack a descriptor.
+
+    Raises:
+        WorkerDied: The library panicked.
+    """
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as panic:  # A panic is no `Exception`.
+        raise WorkerDied(
+            "The program was stopped: the interpreter failed, and may not run again before the host"
+            f" is started anew ({panic})."
+        ) from panic
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """The same start of every session of one code tool."""
@@ -117,6 +137,7 @@ class _Starter:
         # `SimpleQueue.put` may be called by a finalizer, even in the middle of another `put`.
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
         self._jobs = SimpleQueue()
+        self._program = launcher(self.pid)  # Once, because it is an open file.
         self._pool: Any = None
         self.used: bool = False
         self._thread = threading.Thread(target=self._work, name="functool-code", daemon=True)
@@ -127,8 +148,9 @@ class _Starter:
         while (job := self._jobs.get()) is not None:
             future, work, arguments = job
             try:
-                future.set_result(work(*arguments))
-            except BaseException as error:  # Raised again where the future is read.
+                with _without_panic():
+                    future.set_result(work(*arguments))
+            except Exception as error:  # Raised again where the future is read.
                 future.set_exception(error)
             del job, future, work, arguments
 
@@ -143,7 +165,7 @@ class _Starter:
         """Return the pool. It has to be made in this thread."""
         if self._pool is None:
             pool = monty.Monty(
-                binary_path=launcher(self.pid),
+                binary_path=self._program,
                 min_processes=0,
                 max_processes=1024,
                 max_checkouts_per_worker=20,
@@ -220,6 +242,7 @@ class Session:
             self.close()
             raise
 
+    @_without_panic()
     def check(self, code: str) -> str | None:
         """Return the report of the type checker on a program, or None if there is none.
 
@@ -247,6 +270,7 @@ class Session:
         returned = {number: {"return_value": answer} for number, answer in answers.items()}
         return self._drive(lambda: snapshot.resume(returned), host)
 
+    @_without_panic()
     def _drive(self, step: Callable[[], Any], host: Any) -> tuple[Any, Turn]:
         """Run until the program ends, or waits for calls.
 

@@ -16,6 +16,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from functool.bundled.http_body import (
     content_of,
     http_error,
     media_type,
+    text_of,
 )
 from functool.bundled.openapi_auth import Auth, Keyring
 from functool.bundled.openapi_document import Document, Spec, read, security_schemes
@@ -41,7 +43,8 @@ from functool.bundled.openapi_operation import (
 )
 from functool.bundled.openapi_request import UnsafeValue, prepare
 from functool.bundled.openapi_wire import Answer, Client, Wire
-from functool.executors import in_thread
+from functool.executors import LARGE, in_thread, one_large
+from functool.json_values import without_gc
 
 __all__ = [
     "OpenAPITool",
@@ -129,15 +132,10 @@ class OpenAPITool(Tool):
         answer = await self._wire.send(
             request, await self._keyring.credentials(self._operation.security)
         )
-        metadata = {
-            "status": answer.status,
-            "media_type": media_type(answer.content_type),
-            "size": len(answer.body),
-        }
-        shown = await in_thread(_shown, answer)  # Large JSON, and some charsets, take a second.
-        if answer.status >= 300:
-            return http_error(answer.status, shown, metadata, answer.retry_after)
-        return await in_thread(ToolResult.of, shown, metadata=metadata)  # Its text takes as long.
+        if len(answer.body) < LARGE:
+            return _result(answer)
+        result: ToolResult = await in_thread(one_large, _result, answer)
+        return result
 
 
 def openapi_tools(
@@ -369,13 +367,31 @@ def _check_pins(document: Document, chosen: Iterable[Operation], pinned: Mapping
         )
 
 
+def _result(answer: Answer) -> ToolResult:
+    """Return an answer as a result. A large one takes a second."""
+    metadata = {
+        "status": answer.status,
+        "media_type": media_type(answer.content_type),
+        "size": len(answer.body),
+    }
+    shown = _shown(answer)
+    if answer.status >= 300:
+        return http_error(answer.status, shown, metadata, answer.retry_after)
+    return ToolResult.of(shown, metadata=metadata)
+
+
 def _shown(answer: Answer) -> Any:
     """Return the content of an answer: JSON as data, everything else as `content_of` does."""
     if not answer.body:
         return None
     if answer.content_type and is_json(answer.content_type):
-        try:
-            return json.loads(answer.body)
-        except (ValueError, RecursionError):
-            pass
+        with suppress(ValueError, RecursionError):
+            return _json(answer)
     return content_of(answer.body, answer.content_type)
+
+
+def _json(answer: Answer) -> Any:
+    try:
+        return without_gc(json.loads, answer.body)
+    except UnicodeDecodeError:  # JSON has to be UTF-8, but the server says that this is not.
+        return without_gc(json.loads, text_of(answer.body, answer.content_type))

@@ -54,6 +54,10 @@ _RANK_OFFSET = 60
 """The constant of reciprocal rank fusion. The higher it is, the less the first ranks stand out."""
 
 
+def _any(tool: Tool) -> bool:
+    return True
+
+
 @dataclass(slots=True, kw_only=True)
 class Match:
     """A tool that a search found.
@@ -142,15 +146,31 @@ class Catalog:
         Raises:
             ValueError: `limit` is not a positive int.
         """
-        return self._search(query, limit, context, _any)
+        found = self._ranked(query, limit, context, _any)
+        terms = self._index.terms(query) if found else {}
+        return [
+            Match(tool=self._listed[number], score=score, why=self._why(number, terms, place))
+            for number, score, place in found
+        ]
 
-    def _search(
+    def _found(
         self,
         query: str,
         limit: int,
         context: Context[Any] | None,
         keep: Callable[[Tool], bool],
-    ) -> list[Match]:
+    ) -> list[Tool]:
+        """Return the tools of `search` that `keep` accepts. To say why they fit takes longer."""
+        return [self._listed[number] for number, *_ in self._ranked(query, limit, context, keep)]
+
+    def _ranked(
+        self,
+        query: str,
+        limit: int,
+        context: Context[Any] | None,
+        keep: Callable[[Tool], bool],
+    ) -> list[tuple[int, float, int | None]]:
+        """Return number, score and place in `rank` of the tools that fit best."""
         if type(limit) is not int or limit < 1:
             raise ValueError(f"limit must be a positive int, not {limit!r}")
 
@@ -167,16 +187,8 @@ class Catalog:
             known = [self._numbers[name] for name, _ in scored if name in self._numbers]
             ranked = [number for number in dict.fromkeys(known) if is_kept(number)]
             found = _fused([number for number, _ in found], ranked)
-        terms = self._index.terms(query) if found else {}
         places = {number: place for place, number in enumerate(ranked, start=1)}
-        return [
-            Match(
-                tool=self._listed[number],
-                score=score,
-                why=self._why(number, terms, places.get(number)),
-            )
-            for number, score in found[:limit]
-        ]
+        return [(number, score, places.get(number)) for number, score in found[:limit]]
 
     def _why(self, number: int, terms: Mapping[str, str], place: int | None) -> str:
         """Return the words that matched, field by field, and the tool's place in `rank`."""
@@ -234,12 +246,11 @@ class Catalog:
             limit: Annotated[int, Field(ge=1, le=MOST), "At most so many tools."] = 5,
         ) -> ToolResult:
             keep = _runs_beside if fixed else _any
-            matches = await search(self._search, query, limit, context, keep)
-            if not matches:
+            found = await search(self._found, query, limit, context, keep)
+            if not found:
                 return ToolResult(
                     output=ToolResult.of("No tool fits. Try other words.").output, value=[]
                 )
-            found = [match.tool for match in matches]
             return ToolResult.of(await show(shown, found, with_parameters=fixed))
 
         then = f"Call one with {CALL}." if fixed else "You can call those that are found."
@@ -330,10 +341,6 @@ class CallTool(WrapperTool):
         for func in self._made[tool.name]:
             tool = tool.around(func)
         return await tool.invoke(inner, context)
-
-
-def _any(tool: Tool) -> bool:
-    return True
 
 
 def _runs_beside(tool: Tool) -> bool:

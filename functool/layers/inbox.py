@@ -92,8 +92,9 @@ class Inbox:
         except OSError as error:
             raise InboxError(f"the inbox {self._path} cannot be opened: {error.strerror}") from None
         with self._database() as database:
-            found = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
-            if found and found.isdisjoint(("requests", "grants")):
+            (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            columns = {row[1] for row in database.execute("PRAGMA table_info(requests)")}
+            if tables and not {"conversation", "request", "seen"} <= columns:
                 raise InboxError(f"{self._path} is a database, but no inbox of functool")
             database.execute("PRAGMA journal_mode = WAL")
             database.executescript(_TABLES)

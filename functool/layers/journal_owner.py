@@ -94,13 +94,13 @@ class Leases:
     def hold(self, key: str, attempt: str) -> None:
         """Count a call as running from now on."""
         with self._guard:
-            self._held[attempt] = key
             if not self._beating:
                 beat = threading.Thread(
                     target=_beat, args=(weakref.ref(self),), name="functool-journal", daemon=True
                 )
-                beat.start()
+                beat.start()  # The system may have no further thread. Then the call does not begin.
                 self._beating = True
+            self._held[attempt] = key
 
     def drop(self, attempt: str) -> None:
         """Stop counting a call as running."""

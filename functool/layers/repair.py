@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any, SupportsIndex, overload
 
 from functool import ArgumentError, Context, Tool, ToolCall, ToolResult, Toolset, WrapperTool
+from functool.executors import in_thread, one_large
 from functool.layers.some_tools import OneTool, each
 from functool.schema.json_schema import resolved
 
@@ -79,12 +80,14 @@ class RepairedTool(WrapperTool):
         Raises:
             ArgumentError: They do not fit, and cannot be repaired.
         """
-        note = self._repair(arguments)
+        note = self._repair(arguments) if self._may_repair(arguments) else None
         return self.tool.bind(arguments if note is None else note["became"])
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Run the inner tool, with repaired arguments if they need it."""
-        note = self._repair(call.arguments)
+        # In a thread, because long arguments take half a second.
+        may = self._may_repair(call.arguments)
+        note = await in_thread(one_large, self._repair, call.arguments) if may else None
         if note is None:
             return await self.tool.invoke(call, context)
         repaired_call = replace(
@@ -96,10 +99,13 @@ class RepairedTool(WrapperTool):
         result.metadata = {**result.metadata, "repaired": note}
         return result
 
-    def _repair(self, arguments: Mapping[str, Any] | str) -> dict[str, Any] | None:
-        """Return the report of a repair. None if none is needed, or none is possible."""
-        if self._accepts(arguments) or not isinstance(arguments, str) or len(arguments) > MAX_TEXT:
-            return None
+    def _may_repair(self, arguments: Mapping[str, Any] | str) -> bool:
+        """Whether arguments are a text of limited size that the tool refuses."""
+        fits = isinstance(arguments, str) and len(arguments) <= MAX_TEXT
+        return fits and not self._accepts(arguments)
+
+    def _repair(self, arguments: Any) -> dict[str, Any] | None:
+        """Return the report of a repair, or None if none is possible."""
         try:
             return self._repaired(arguments)
         except RecursionError:  # It is nested too deeply, which the call's own check says.

@@ -48,6 +48,12 @@ Owner: TypeAlias = Callable[[Context[Any]], "Any | Awaitable[Any]"]
 LEAST_LIMIT = 100
 """The least `limit`, in characters. A handle and how to use it have to fit."""
 
+FOREVER = 1_000_000_000.0
+"""Seconds. Not every file system can note a later time."""
+
+WRITING = 60.0
+"""How long a file may stay before its time is set, in seconds."""
+
 _OWNER = "functool.spill.owner"
 _SUFFIX = ".spilled"
 
@@ -150,7 +156,7 @@ class Spill:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left in path.glob(f"*{_SUFFIX}"):
                 with suppress(OSError):  # A file of another owner, for example.
-                    if left.lstat().st_mtime < time.time() - self.expires_in:
+                    if left.lstat().st_mtime < time.time() - WRITING:
                         left.unlink()
             return path.resolve()
         except OSError as error:
@@ -203,13 +209,9 @@ class Spill:
         size = sum(map(len, written))
         self._make_room(size)
         handle = secrets.token_urlsafe(16)
-        kept = _Kept(
-            owner=owner,
-            expires=time.monotonic() + self.expires_in,
-            bytes=size,
-            parts=[],
-            sources=sources,
-        )
+        expires = time.time() + min(self.expires_in, FOREVER)
+        until = time.monotonic() + self.expires_in
+        kept = _Kept(owner=owner, expires=until, bytes=size, parts=[], sources=sources)
         try:
             for number, (data, content) in enumerate(parts):
                 path = self._directory / f"{secrets.token_hex(16)}-{number}{_SUFFIX}"
@@ -219,6 +221,8 @@ class Spill:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
                 with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
                     file.write(written[number])
+                # Others that use the directory see by its time when it expires.
+                os.utime(path, (expires, expires))
         except OSError:
             with self._lock:
                 self._bytes -= size

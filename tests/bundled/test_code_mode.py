@@ -30,7 +30,8 @@ from functool import (
     ToolTimeoutError,
     Tripwire,
 )
-from functool.bundled import code_launcher, code_worker
+from functool.bundled import code_launcher, code_run, code_worker
+from functool.bundled import code_mode as code_mode_module
 from functool.bundled.code_mode import CodeLimits, code_mode
 from functool.bundled.code_record import digest_of_arguments, is_same
 from functool.guardrails import require_approval
@@ -206,6 +207,43 @@ def test_calls_of_one_turn_leave_room_for_other_work():
 
     assert asyncio.run(main()).unwrap()["value"] == [*range(50)]
     assert len(set(seen)) == 50
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "code", "most"),
+    [
+        (code_mode_module, "prepared", "1\n" * 6_000, 1),
+        (code_mode_module, "prepared", "1\n", 4),
+        (code_run, "outcome_of", "await long()\n1", 1),
+        (code_run, "outcome_of", "await long(length=1)\n1", 4),
+    ],
+)
+def test_what_is_long_is_read_one_at_a_time(monkeypatch, module, name, code, most):
+    """Several long programs or results at once would hold the event loop. Short ones do not wait for them."""
+    running, seen, work = [], [], getattr(module, name)
+    others = threading.Barrier(most)
+
+    def watched(*args):
+        running.append(1)
+        others.wait(60)
+        time.sleep(0.2)  # Others may come now.
+        seen.append(len(running))
+        others.wait(60)
+        running.pop()
+        return work(*args)
+
+    @FunctionTool
+    async def long(length: int = 300_000) -> str:
+        return "x" * length
+
+    async def main():
+        tool = code_mode([long])
+        calls = [ToolCall(name="run_code", arguments={"code": code}, id=f"c{n}") for n in range(4)]
+        return await asyncio.gather(*map(tool, calls))
+
+    monkeypatch.setattr(module, name, watched)
+    assert [answer.unwrap()["value"] for answer in asyncio.run(main())] == [1] * 4
+    assert seen == [most] * 4
 
 
 def test_outcomes_are_copied_beside_the_event_loop():
@@ -1154,6 +1192,37 @@ if child == 0:
 os.waitpid(child, 0)
 print(*[value_of(tool, f"2 + {n}") for n in range(4)])
 """
+
+
+FULL = """
+import os
+from functool.bundled.code_mode import code_mode
+from tests.bundled.programs import run
+
+tool = code_mode([])
+run(tool, "1 +")  # Refused, and the event loop and the threads are there.
+taken = []
+try:
+    while True:
+        taken.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    os.close(taken.pop())
+    for _ in range(4):  # For the event loop.
+        os.close(taken.pop())
+print(run(tool, "1 + 1").error.type, len(os.listdir("/proc/self/fd")))
+print(run(tool, "1 + 1").error.type, len(os.listdir("/proc/self/fd")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the descriptors of a process")
+def test_a_host_without_a_free_descriptor_refuses_programs_and_lives_on():
+    """The interpreter's library panics then. That is an error result, and costs no descriptor."""
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)){FULL}"
+    ran = python(limited)
+
+    first, second = ran.stdout.splitlines()
+    assert first.startswith("WorkerDied")
+    assert second == first
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -12,6 +12,7 @@ import posixpath
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from pathlib import Path
 from urllib.parse import unquote
@@ -22,11 +23,12 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from functool import DefinitionError, ImageContent, ToolCall, ToolResult
+from functool import DefinitionError, ImageContent, ToolCall
 from functool.bundled import openapi, openapi_operation, openapi_wire
 from functool.bundled.openapi import OpenAPITool, openapi_tools, pin
 from functool.bundled.openapi_document import read
 from functool.bundled.openapi_operation import operations
+from functool.executors import LARGE
 from tests.bundled.documents import call, document, get, places, sending, tools_of
 from tests.bundled.loopback import serve
 from tests.bundled.petstore import make_app, running
@@ -705,6 +707,8 @@ def test_answers_are_what_they_say(server):
         ("{broken", "application/json", "{broken"),
         ("a,b", "text/csv", "a,b"),
         ("", "application/json", None),
+        ('{"a": "é"}'.encode("latin-1"), "application/json; charset=iso-8859-1", {"a": "é"}),
+        ('{"a": "é"}', "application/json; charset=iso-8859-1", {"a": "é"}),
     ):
         server.reply("/x", body, kind)
         assert call(tools, "x").value == value
@@ -924,39 +928,33 @@ def test_descriptions_are_bounded():
     assert len(tool.schema.parameters["properties"]["q"]["description"]) == 2_000
 
 
-def test_an_answer_is_decoded_beside_the_event_loop(monkeypatch):
-    """The body is decoded in another thread, because some charsets take a second for a large answer."""
-    threads = []
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain"])
+def test_large_answers_are_read_one_at_a_time_beside_the_event_loop(monkeypatch, status, kind):
+    """Large JSON, some charsets and the text for the model hold the interpreter, also those of a failure."""
+    threads, running = [], [0]
 
-    def decode(body, kind):
-        threads.append(threading.current_thread())
-        return "decoded"
-
-    monkeypatch.setattr(openapi, "content_of", decode)
-    text = httpx2.Response(200, text="text", headers={"content-type": "text/plain"})
-    client = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda request: text))
-    result = call_through(client, document(get()), base_url="https://api.example.com")
-
-    assert result.value == "decoded"
-    assert threads and threading.main_thread() not in threads
-
-
-def test_the_text_of_an_answer_is_written_beside_the_event_loop(monkeypatch):
-    """The JSON that the model reads is written in another thread, because a large one takes a second."""
-    threads = []
-
-    class Watched(ToolResult):
-        @classmethod
-        def of(cls, value, **options):
+    def watched(work):
+        def run(*args, **options):
             threads.append(threading.current_thread())
-            return ToolResult.of(value, **options)
+            running[0] += 1
+            assert running == [1]
+            time.sleep(0.01)
+            running[0] -= 1
+            return work(*args, **options)
 
-    monkeypatch.setattr(openapi, "ToolResult", Watched)
-    answer = httpx2.Response(200, json={"a": 1})
+        return run
+
+    for name in ("content_of", "without_gc", "http_error", "media_type"):
+        monkeypatch.setattr(openapi, name, watched(getattr(openapi, name)))
+    body = json.dumps(["x" * LARGE])
+    answer = httpx2.Response(status, text=body, headers={"content-type": kind})
     client = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda request: answer))
-    result = call_through(client, document(get()), base_url="https://api.example.com")
+    tools = openapi_tools(document(get()), client=client, base_url="https://api.example.com")
+    calls = [ToolCall(name="x", id=str(n)) for n in range(4)]
+    results = asyncio.run(tools.call_all(calls))
 
-    assert result.value == {"a": 1}
+    assert [result.is_error for result in results] == [status == 500] * 4
     assert threads and threading.main_thread() not in threads
 
 

@@ -252,6 +252,16 @@ def test_a_limit_is_a_positive_int(limit):
         Catalog(TOOLS).search("weather", limit)
 
 
+def test_a_models_search_reads_no_text_of_the_tools_again(monkeypatch):
+    """A host may want to know why a tool fits, and long texts take a while. A model is not told."""
+    catalog, read, words = Catalog(TOOLS), [], word_search.words
+    monkeypatch.setattr(word_search, "words", lambda text: [*words(read.append(text) or text)])
+    found = call(catalog.fixed(), "search_tools", {"query": "storm"})
+
+    assert found.value[0]["name"] == "get_weather"
+    assert {*read} == {"storm"}
+
+
 def test_python_without_fts5(monkeypatch):
     """Where SQLite has no FTS5 the error says so."""
 

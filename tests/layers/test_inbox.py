@@ -374,7 +374,9 @@ def test_the_database_of_another_program(tmp_path):
     Journal(tmp_path / "calls.journal").calls()
     with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
         database.execute("CREATE TABLE orders (id)")
-    for name in ("calls.journal", "shop.db"):
+    with closing(sqlite3.connect(tmp_path / "web.db")) as database:
+        database.execute("CREATE TABLE requests (id, method, url)")
+    for name in ("calls.journal", "shop.db", "web.db"):
         before = (tmp_path / name).read_bytes()
         with pytest.raises(InboxError, match="no inbox"):
             Inbox(tmp_path / name)

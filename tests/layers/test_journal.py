@@ -782,6 +782,21 @@ def test_a_lease_is_renewed_as_soon_as_the_file_is_free(tmp_path, monkeypatch, c
     other.close()
 
 
+def test_a_call_that_gets_no_thread_to_renew_its_lease_does_not_begin(journal, monkeypatch):
+    """Its body does not run, nothing is recorded, and nothing counts as running afterwards."""
+    ran = []
+
+    def none_left(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(journal_owner.threading.Thread, "start", none_left)
+    tool = journal.once(FunctionTool(lambda: ran.append(1), name="f", executor=inline), run="r")
+
+    assert call(tool).error.message == "RuntimeError: can't start new thread"
+    assert ran == journal.calls() == []
+    assert not journal._once._leases.beat()
+
+
 def test_a_lost_lease_is_unknown_until_the_owner_ends(tmp_path, monkeypatch):
     """Where a lease ran out, others read `unknown`; the owner that was only slow still records its end."""
     monkeypatch.setattr(journal_owner, "LEASE_SECONDS", 0.0)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import re
+import threading
 from collections import Counter
 
 import pytest
@@ -265,6 +266,20 @@ def test_long_arguments_are_mended(old, new):
 
     assert len(text) > 45_000
     assert run(text[::-1].replace(old[::-1], new[::-1], 1)[::-1], tool).value == 700
+
+
+def test_arguments_are_mended_beside_the_event_loop(monkeypatch):
+    """To mend long arguments takes half a second, so it is done in a thread."""
+    threads, read = [], repair.repair_json
+
+    def watched(*args, **options):
+        threads.append(threading.current_thread())
+        return read(*args, **options)
+
+    monkeypatch.setattr(repair, "repair_json", watched)
+
+    assert call(repaired(FunctionTool(lambda a: a, name="same")), '{"a": 1,}').value == 1
+    assert threads and threading.main_thread() not in threads
 
 
 def test_a_schema_that_leads_back_to_itself_mends_nothing():

@@ -417,6 +417,18 @@ def test_what_an_earlier_process_left_is_removed(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.txt", "young.spilled"]
 
 
+def test_two_that_share_a_directory_keep_each_its_own_results(tmp_path):
+    """Each file stays as long as the spill says that wrote it, whatever the next one says."""
+    spill, context = Spill(tmp_path, limit=100, expires_in=float("inf")), Context()
+    _, handle = spilled("x" * 500, spill, context)
+    later = time.time() + 1_000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spill_module.time, "time", lambda: later)
+        Spill(tmp_path, expires_in=60)
+
+    assert read(spill, context, handle).success
+
+
 def test_what_others_left_in_the_directory_stops_nobody(tmp_path):
     """A link to nowhere goes when it is old; a directory of such a name stays, and both do no harm."""
     link, folder = tmp_path / "x.spilled", tmp_path / "y.spilled"
