@@ -203,6 +203,12 @@ class Store:
             )
             self._known.add(digest)
 
+    @_locked
+    def form(self, digest: str) -> str:
+        """Return the stored definition of a tool."""
+        query = "SELECT form FROM definitions WHERE digest = ?"
+        return str(self._connection.execute(query, (digest,)).fetchone()[0])
+
     @_reading
     def definitions(self, connection: sqlite3.Connection, run: str) -> dict[str, str]:
         """Return the last definition of each tool that a run called."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from functool import (
     ApprovalRequired,
@@ -85,6 +85,45 @@ def counted(**options):
         return {"paid": amount}
 
     return pay, effects
+
+
+Words = Annotated[str, Field(alias="note")]
+
+
+def pay_now(amount: int, note: str = "") -> None:
+    """Pay."""
+
+
+def pay_later(amount: int, note: str = "later", in_days: int = 30) -> None:
+    """Pay, but not at once."""
+
+
+def pay_said(amount: int, words: Words = "") -> None:
+    """Pay."""
+
+
+def pay_aliased(amount: int, words: Words = "", in_days: int = 30) -> None:
+    """Pay."""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(pay_now, pay_later), (pay_later, pay_now), (pay_said, pay_aliased)],
+    ids=["more", "less", "aliased"],
+)
+def test_a_tool_may_get_another_optional_argument(journal, before, after):
+    """The same call of a newer version of its tool is answered, and another one is refused."""
+    old, new = (
+        journal.once(FunctionTool(func, name="pay", executor=inline), run="r")
+        for func in (before, after)
+    )
+    plain, noted = {"amount": 3}, {"amount": 3, "note": "x"}
+    call(old, plain), call(old, noted, id="2")
+
+    for again in (call(new, plain), call(new, noted, id="2")):
+        assert again.success and again.metadata["journal"]["stored"]
+    for other in (call(new, {"amount": 4}), call(new, noted), call(new, plain, id="2")):
+        assert other.error.type == "JournalConflict"
 
 
 def test_a_call_takes_effect_once(journal):
