@@ -46,6 +46,10 @@ except ImportError as _error:
     raise ImportError("the process executor needs: pip install 'functool[processes]'") from _error
 
 
+POLL_SECONDS = 0.005
+"""How often to look whether a worker that is killed has died, in seconds."""
+
+
 class WorkerDied(Interrupted):
     """The worker process died while it had the call. The call may have taken effect."""
 
@@ -104,7 +108,7 @@ class ProcessExecutor:
             ticket = _new_ticket()
             try:
                 pool, future = await in_thread(self._schedule, ticket, job)
-                outcome = await _outcome(pool, future, ticket)
+                outcome = await self._outcome(pool, future, ticket)
             except (ProcessExpired, concurrent.futures.BrokenExecutor) as error:
                 died = _words_of(error)
                 if not _take(ticket):
@@ -146,9 +150,7 @@ class ProcessExecutor:
 
     def _running_pool(self) -> Any:
         """Return the pool. Make a new one if there is none, or if a dead worker broke the last."""
-        if self._pool is not None and not self._pool.active:
-            self._end()
-            self._pool = None
+        self._end_inactive()
         if self._pool is None:
             self._pool = ProcessPool(
                 max_workers=self._max_workers, initializer=_initialize, context=self._context
@@ -158,43 +160,53 @@ class ProcessExecutor:
             self._end = weakref.finalize(self, _stop, self._pool)
         return self._pool
 
+    def _end_inactive(self) -> None:
+        """Kill the workers of a pool that a dead worker broke."""
+        if self._pool is not None and not self._pool.active:
+            self._end()
+            self._pool = None
+
+    async def _outcome(
+        self, pool: Any, future: concurrent.futures.Future[bytes], ticket: str
+    ) -> bytes:
+        """Wait for a call. If that is cancelled, withdraw the call, or kill its worker.
+
+        Raises:
+            BrokenExecutor: The pool ended without an answer to the call.
+        """
+        waiting = asyncio.wrap_future(future)
+        waiting.add_done_callback(_retrieve)
+        active = True
+        try:
+            # `wait` does not cancel the future when it is cancelled itself. The ticket decides then
+            # what to do.
+            while not (await asyncio.wait({waiting}, timeout=1))[0]:
+                if not active:
+                    raise concurrent.futures.BrokenExecutor("the pool ended before the call did")
+                # A pool that has just broken may still answer calls within the next second.
+                active = pool.active
+        except asyncio.CancelledError:
+            if not _take(ticket):
+                await in_thread(self._kill, pool, future)
+            raise
+        return waiting.result()
+
+    def _kill(self, pool: Any, future: concurrent.futures.Future[Any]) -> None:
+        """Kill the worker of a call that has begun, and return when it is dead."""
+        # pebble learns a moment late that a worker has taken the call. Until then it kills none.
+        while pool.active and not (future.running() or future.done()):
+            time.sleep(POLL_SECONDS)
+        future.cancel()
+        while pool.active and concurrent.futures.wait([future], timeout=POLL_SECONDS).not_done:
+            pass
+        if not pool.active:  # It answers no more.
+            with self._lock:  # Whoever ends it holds the lock until its workers are dead.
+                self._end_inactive()
+
 
 def _stop(pool: Any) -> None:
     pool.stop()
     pool.join()
-
-
-async def _outcome(pool: Any, future: concurrent.futures.Future[bytes], ticket: str) -> bytes:
-    """Wait for a call. If that is cancelled, withdraw the call, or kill the worker that runs it.
-
-    Raises:
-        BrokenExecutor: The pool ended without an answer to the call.
-    """
-    waiting = asyncio.wrap_future(future)
-    waiting.add_done_callback(_retrieve)
-    active = True
-    try:
-        # `wait` does not cancel the future when it is cancelled itself. The ticket decides then
-        # what to do.
-        while not (await asyncio.wait({waiting}, timeout=1))[0]:
-            if not active:
-                raise concurrent.futures.BrokenExecutor("the pool ended before the call did")
-            # A pool that has just broken may still answer calls within the next second.
-            active = pool.active
-    except asyncio.CancelledError:
-        if not _take(ticket):
-            await in_thread(_kill, future)
-        raise
-    return waiting.result()
-
-
-def _kill(future: concurrent.futures.Future[Any]) -> None:
-    """Kill the worker of a call that has begun, and return when it is dead."""
-    # pebble learns a moment late that a worker has taken the call. Until then it kills none.
-    while not (future.running() or future.done()):
-        time.sleep(0.005)
-    future.cancel()
-    concurrent.futures.wait([future])
 
 
 def _retrieve(waiting: asyncio.Future[Any]) -> None:

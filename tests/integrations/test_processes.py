@@ -333,6 +333,26 @@ def test_closing_ends_the_calls_that_wait(tmp_path):
     assert not alive(int((tmp_path / "pid").read_text())) and not (tmp_path / "trace").exists()
 
 
+@pytest.mark.parametrize("moment", [0.0, 0.03, 0.06, 0.09])
+def test_a_call_that_is_cancelled_when_the_pool_closes_ends(moment, tmp_path):
+    """It ends at any moment of the pool's own rounds of a tenth of a second, and its worker is dead then."""
+    executor, path = ProcessExecutor(max_workers=1), tmp_path / "pid"
+
+    async def main():
+        await executor(abs, 1)
+        hung = asyncio.ensure_future(executor(bodies.hang, str(path)))
+        await until(lambda: written(path))
+        await asyncio.sleep(moment)
+        executor.close()
+        hung.cancel()
+        async with asyncio.timeout(60):
+            await asyncio.wait([hung])
+        return hung.cancelled()
+
+    assert asyncio.run(main())
+    assert not alive(int(path.read_text()))
+
+
 @pytest.mark.parametrize(
     ("end", "code"), [("return", 0), ("os.kill(os.getpid(), 9)", -9)], ids=["ends", "killed"]
 )
