@@ -144,8 +144,10 @@ class Store:
         self.calls.refuse_removed()
         return self._changed(
             "UPDATE calls SET state = 'started', attempt = ?, owner = ?, lease = ?, started = ?,"
-            " definition = ?, repeatable = 1 WHERE key = ? AND attempt = ? AND state != 'done'",
-            (row.attempt, row.owner, row.lease, row.started, row.definition, row.key, attempt),
+            " definition = ?, arguments = ?, repeatable = 1"
+            " WHERE key = ? AND attempt = ? AND state != 'done'",
+            (row.attempt, row.owner, row.lease, row.started, row.definition, row.arguments)
+            + (row.key, attempt),
         )
 
     @_locked

@@ -126,6 +126,25 @@ def test_a_tool_may_get_another_optional_argument(journal, before, after):
         assert other.error.type == "JournalConflict"
 
 
+def test_an_interrupted_call_may_run_in_a_newer_version_of_its_tool(journal):
+    """It is recorded as it ran last, so the same call is answered from then on."""
+
+    def lost(amount: int, note: str = "") -> None:
+        raise Interrupted("lost")
+
+    old, new = (
+        FunctionTool(func, name="pay", executor=inline, settings=ToolSettings(idempotent=True))
+        for func in (lost, pay_later)
+    )
+
+    assert call(journal.once(old, run="r"), {"amount": 3}).is_error
+    first, again = (call(journal.once(new, run="r"), {"amount": 3}) for _ in range(2))
+    assert first.success and "journal" not in first.metadata
+    assert again.success and again.metadata["journal"]["stored"]
+    [entry] = journal.calls()
+    assert entry.arguments == {"amount": 3, "note": "later", "in_days": 30}
+
+
 def test_a_call_takes_effect_once(journal):
     """The same call again answers with the stored result, says so, and runs nothing."""
     pay, effects = counted()
