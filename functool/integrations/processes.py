@@ -31,7 +31,9 @@ import time
 import traceback
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from multiprocessing.context import BaseContext
+from pathlib import Path
 from types import MethodType
 from typing import Any, Self
 
@@ -45,9 +47,15 @@ try:
 except ImportError as _error:
     raise ImportError("the process executor needs: pip install 'functool[processes]'") from _error
 
-
 POLL_SECONDS = 0.005
 """How often to look whether a worker that is killed has died, in seconds."""
+
+IN_PIPE = 2_048
+"""The most bytes of an outcome that a worker sends through the pipe. The system sends them at once.
+"""
+
+RESULT = ".result"
+"""What the name of a file with a large outcome has after that of its ticket."""
 
 
 class WorkerDied(Interrupted):
@@ -105,9 +113,10 @@ class ProcessExecutor:
         attempts = 0
         while True:
             attempts += 1
-            ticket = _new_ticket()
+            ticket = _new_ticket(job)
+            result = ticket + RESULT
             try:
-                pool, future = await in_thread(self._schedule, ticket, job)
+                pool, future = await in_thread(self._schedule, ticket)
                 outcome = await self._outcome(pool, future, ticket)
             except (ProcessExpired, concurrent.futures.BrokenExecutor) as error:
                 died = _words_of(error)
@@ -118,9 +127,10 @@ class ProcessExecutor:
                 if attempts == 2 or self._closings != closings:
                     raise ToolError(f"{died} The call was not run.") from error
             else:
-                return _unpacked(outcome)
+                return _unpacked(outcome or await in_thread(Path(result).read_bytes))
             finally:
                 _take(ticket)
+                _take(result)
 
     def close(self) -> None:
         """Kill the workers. Calls that wait for them fail. A later call starts new workers."""
@@ -135,7 +145,7 @@ class ProcessExecutor:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _schedule(self, ticket: str, job: bytes) -> tuple[Any, Any]:
+    def _schedule(self, ticket: str) -> tuple[Any, Any]:
         """Return the pool and the future of a call.
 
         Raises:
@@ -144,7 +154,7 @@ class ProcessExecutor:
         with self._lock:
             pool = self._running_pool()
             try:
-                return pool, pool.schedule(_work, (ticket, job))
+                return pool, pool.schedule(_work, (ticket,))
             except RuntimeError as error:
                 raise concurrent.futures.BrokenExecutor(str(error)) from error
 
@@ -215,13 +225,20 @@ def _retrieve(waiting: asyncio.Future[Any]) -> None:
         waiting.exception()
 
 
-# A ticket is a file. Either the worker that begins the body removes it, or the caller that cancels
-# the call. Only one of them can, so a call that was cancelled before it began never begins.
+# A ticket is a file with a job. Either the worker that begins the body removes it, or the caller
+# that cancels the call. Only one of them can, so a call that was cancelled before it began never
+# begins. A large outcome is a file as well: all workers share one pipe, and one that is killed in
+# the middle of a message, as for want of memory, would leave the pipe unusable.
 
 
-def _new_ticket() -> str:
+def _new_ticket(job: bytes) -> str:
     descriptor, path = tempfile.mkstemp(prefix="functool-call-")
-    os.close(descriptor)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(job)
+    except OSError:  # Such as a full disk.
+        _take(path)
+        raise
     return path
 
 
@@ -308,9 +325,30 @@ def _end_with_host() -> None:
         os._exit(1)
 
 
-def _work(ticket: str, job: bytes) -> bytes:
+def _work(ticket: str) -> bytes:
+    """Run the job of a ticket, and return its outcome. Nothing means that it is in a file."""
+    job = b""
+    with suppress(FileNotFoundError):
+        job = Path(ticket).read_bytes()
     if not _take(ticket):
         return pickle.dumps((True, None))  # The caller has cancelled the call.
+    outcome = _outcome_of(job)
+    if len(outcome) <= IN_PIPE:
+        return outcome
+    try:
+        with open(ticket + RESULT, "xb", opener=_private) as file:
+            file.write(outcome)
+    except OSError as error:
+        return _packed_error(OSError(f"the result cannot leave its process: {error}"))
+    return b""
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _outcome_of(job: bytes) -> bytes:
+    """Run a job, and return its pickled outcome: whether it succeeded, and its value or error."""
     try:
         module, qualname, args, kwargs = pickle.loads(job)
         value = _find(module, qualname)(*args, **kwargs)
