@@ -31,7 +31,9 @@ import time
 import traceback
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from multiprocessing.context import BaseContext
+from pathlib import Path
 from types import MethodType
 from typing import Any, Self
 
@@ -44,6 +46,16 @@ try:
     from pebble import ProcessExpired, ProcessPool
 except ImportError as _error:
     raise ImportError("the process executor needs: pip install 'functool[processes]'") from _error
+
+POLL_SECONDS = 0.005
+"""How often to look whether a worker that is killed has died, in seconds."""
+
+IN_PIPE = 2_048
+"""The most bytes of an outcome that a worker sends through the pipe. The system sends them at once.
+"""
+
+RESULT = ".result"
+"""What the name of a file with a large outcome has after that of its ticket."""
 
 
 class WorkerDied(Interrupted):
@@ -101,10 +113,11 @@ class ProcessExecutor:
         attempts = 0
         while True:
             attempts += 1
-            ticket = _new_ticket()
+            ticket = _new_ticket(job)
+            result = ticket + RESULT
             try:
-                pool, future = await in_thread(self._schedule, ticket, job)
-                outcome = await _outcome(pool, future, ticket)
+                pool, future = await in_thread(self._schedule, ticket)
+                outcome = await self._outcome(pool, future, ticket)
             except (ProcessExpired, concurrent.futures.BrokenExecutor) as error:
                 died = _words_of(error)
                 if not _take(ticket):
@@ -114,9 +127,10 @@ class ProcessExecutor:
                 if attempts == 2 or self._closings != closings:
                     raise ToolError(f"{died} The call was not run.") from error
             else:
-                return _unpacked(outcome)
+                return _unpacked(outcome or await in_thread(Path(result).read_bytes))
             finally:
                 _take(ticket)
+                _take(result)
 
     def close(self) -> None:
         """Kill the workers. Calls that wait for them fail. A later call starts new workers."""
@@ -131,7 +145,7 @@ class ProcessExecutor:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _schedule(self, ticket: str, job: bytes) -> tuple[Any, Any]:
+    def _schedule(self, ticket: str) -> tuple[Any, Any]:
         """Return the pool and the future of a call.
 
         Raises:
@@ -140,15 +154,13 @@ class ProcessExecutor:
         with self._lock:
             pool = self._running_pool()
             try:
-                return pool, pool.schedule(_work, (ticket, job))
+                return pool, pool.schedule(_work, (ticket,))
             except RuntimeError as error:
                 raise concurrent.futures.BrokenExecutor(str(error)) from error
 
     def _running_pool(self) -> Any:
         """Return the pool. Make a new one if there is none, or if a dead worker broke the last."""
-        if self._pool is not None and not self._pool.active:
-            self._end()
-            self._pool = None
+        self._end_inactive()
         if self._pool is None:
             self._pool = ProcessPool(
                 max_workers=self._max_workers, initializer=_initialize, context=self._context
@@ -158,43 +170,53 @@ class ProcessExecutor:
             self._end = weakref.finalize(self, _stop, self._pool)
         return self._pool
 
+    def _end_inactive(self) -> None:
+        """Kill the workers of a pool that a dead worker broke."""
+        if self._pool is not None and not self._pool.active:
+            self._end()
+            self._pool = None
+
+    async def _outcome(
+        self, pool: Any, future: concurrent.futures.Future[bytes], ticket: str
+    ) -> bytes:
+        """Wait for a call. If that is cancelled, withdraw the call, or kill its worker.
+
+        Raises:
+            BrokenExecutor: The pool ended without an answer to the call.
+        """
+        waiting = asyncio.wrap_future(future)
+        waiting.add_done_callback(_retrieve)
+        active = True
+        try:
+            # `wait` does not cancel the future when it is cancelled itself. The ticket decides then
+            # what to do.
+            while not (await asyncio.wait({waiting}, timeout=1))[0]:
+                if not active:
+                    raise concurrent.futures.BrokenExecutor("the pool ended before the call did")
+                # A pool that has just broken may still answer calls within the next second.
+                active = pool.active
+        except asyncio.CancelledError:
+            if not _take(ticket):
+                await in_thread(self._kill, pool, future)
+            raise
+        return waiting.result()
+
+    def _kill(self, pool: Any, future: concurrent.futures.Future[Any]) -> None:
+        """Kill the worker of a call that has begun, and return when it is dead."""
+        # pebble learns a moment late that a worker has taken the call. Until then it kills none.
+        while pool.active and not (future.running() or future.done()):
+            time.sleep(POLL_SECONDS)
+        future.cancel()
+        while pool.active and concurrent.futures.wait([future], timeout=POLL_SECONDS).not_done:
+            pass
+        if not pool.active:  # It answers no more.
+            with self._lock:  # Whoever ends it holds the lock until its workers are dead.
+                self._end_inactive()
+
 
 def _stop(pool: Any) -> None:
     pool.stop()
     pool.join()
-
-
-async def _outcome(pool: Any, future: concurrent.futures.Future[bytes], ticket: str) -> bytes:
-    """Wait for a call. If that is cancelled, withdraw the call, or kill the worker that runs it.
-
-    Raises:
-        BrokenExecutor: The pool ended without an answer to the call.
-    """
-    waiting = asyncio.wrap_future(future)
-    waiting.add_done_callback(_retrieve)
-    active = True
-    try:
-        # `wait` does not cancel the future when it is cancelled itself. The ticket decides then
-        # what to do.
-        while not (await asyncio.wait({waiting}, timeout=1))[0]:
-            if not active:
-                raise concurrent.futures.BrokenExecutor("the pool ended before the call did")
-            # A pool that has just broken may still answer calls within the next second.
-            active = pool.active
-    except asyncio.CancelledError:
-        if not _take(ticket):
-            await in_thread(_kill, future)
-        raise
-    return waiting.result()
-
-
-def _kill(future: concurrent.futures.Future[Any]) -> None:
-    """Kill the worker of a call that has begun, and return when it is dead."""
-    # pebble learns a moment late that a worker has taken the call. Until then it kills none.
-    while not (future.running() or future.done()):
-        time.sleep(0.005)
-    future.cancel()
-    concurrent.futures.wait([future])
 
 
 def _retrieve(waiting: asyncio.Future[Any]) -> None:
@@ -203,13 +225,20 @@ def _retrieve(waiting: asyncio.Future[Any]) -> None:
         waiting.exception()
 
 
-# A ticket is a file. Either the worker that begins the body removes it, or the caller that cancels
-# the call. Only one of them can, so a call that was cancelled before it began never begins.
+# A ticket is a file with a job. Either the worker that begins the body removes it, or the caller
+# that cancels the call. Only one of them can, so a call that was cancelled before it began never
+# begins. A large outcome is a file as well: all workers share one pipe, and one that is killed in
+# the middle of a message, as for want of memory, would leave the pipe unusable.
 
 
-def _new_ticket() -> str:
+def _new_ticket(job: bytes) -> str:
     descriptor, path = tempfile.mkstemp(prefix="functool-call-")
-    os.close(descriptor)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(job)
+    except OSError:  # Such as a full disk.
+        _take(path)
+        raise
     return path
 
 
@@ -296,9 +325,30 @@ def _end_with_host() -> None:
         os._exit(1)
 
 
-def _work(ticket: str, job: bytes) -> bytes:
+def _work(ticket: str) -> bytes:
+    """Run the job of a ticket, and return its outcome. Nothing means that it is in a file."""
+    job = b""
+    with suppress(FileNotFoundError):
+        job = Path(ticket).read_bytes()
     if not _take(ticket):
         return pickle.dumps((True, None))  # The caller has cancelled the call.
+    outcome = _outcome_of(job)
+    if len(outcome) <= IN_PIPE:
+        return outcome
+    try:
+        with open(ticket + RESULT, "xb", opener=_private) as file:
+            file.write(outcome)
+    except OSError as error:
+        return _packed_error(OSError(f"the result cannot leave its process: {error}"))
+    return b""
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _outcome_of(job: bytes) -> bytes:
+    """Run a job, and return its pickled outcome: whether it succeeded, and its value or error."""
     try:
         module, qualname, args, kwargs = pickle.loads(job)
         value = _find(module, qualname)(*args, **kwargs)

@@ -112,11 +112,12 @@ class Worker:
         call = ToolCall(name=name, arguments=arguments, id=call_id, metadata=metadata)
         try:
             tools, deps = self._made or await self._prepared()
+            tool = tools[name]
         except Exception as error:
             return pickle.dumps(failure_of(error, _unprepared(error)))
         result: ToolResult | Tripwire
         try:
-            tool, context = with_approval(tools[name], passing(Context(deps)), approved)
+            tool, context = with_approval(tool, passing(Context(deps)), approved)
             result = await tool.invoke(call, context)
         except asyncio.CancelledError:
             result = ToolResult.failed("The call was cancelled.", type="CancelledError")

@@ -18,10 +18,12 @@ from hashlib import sha256
 from typing import Any, Literal, TypedDict
 
 from functool import ApprovalRequest, Tool, ToolCall, ToolError, ToolResult
+from functool.approval import defaults_of
 from functool.call import changed
 from functool.layers.journal_errors import OutcomeUnknown as JournalOutcomeUnknown
 from functool.layers.journal_errors import interrupted_text
 from functool.layers.journal_record import failure_from, outcome_of, text_of
+from functool.layers.journal_replay import said
 
 MAX_PAYLOAD = 1_900_000
 """The most bytes of a request or an outcome. By default a server refuses more than 2 MiB."""
@@ -81,7 +83,7 @@ def request_of(tool: Tool, call: ToolCall, run: str) -> Request:
         arguments=tool.sent_form(arguments),
         id=call.id,
         run=run,
-        digest=sha256(_json(arguments).encode()).hexdigest(),
+        digest=sha256(said(arguments, defaults_of(tool.schema)).encode()).hexdigest(),
         approved="",
         sources={str(place): [str(name) for name in names] for place, names in sources.items()},
     )

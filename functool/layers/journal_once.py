@@ -45,6 +45,7 @@ from functool.layers.journal_replay import (
     label,
     note,
     pauses,
+    same_call,
 )
 from functool.layers.journal_store import Row, Store, retry_while_busy
 
@@ -93,7 +94,7 @@ class Once:
                 )
                 if through:
                     await self._refuse_older(run, through, row.call_id)
-                found = await self._claim(row._replace(definition=definition.digest))
+                found = await self._claim(tool, row._replace(definition=definition.digest))
             except JournalError as error:
                 logger.error("a call of %s was not run: %s", tool.name, error)
                 raise JournalError(
@@ -177,7 +178,7 @@ class Once:
         if await _retry_while_busy(partial(self._store.fetch, key)) is not None:
             raise conflict_of_versions(through)
 
-    async def _claim(self, row: Row) -> Row | None:
+    async def _claim(self, tool: Tool, row: Row) -> Row | None:
         """Record that this call begins, and return None; or return the row that answers it.
 
         A returned row is done, or interrupted. While another call with this key runs, wait for it.
@@ -194,7 +195,9 @@ class Once:
                     return None
                 continue
             if found.arguments != row.arguments:
-                raise conflict_of_arguments(row.tool)
+                form = await _retry_while_busy(partial(self._store.form, found.definition))
+                if not same_call(tool, row.arguments, found.arguments, form):
+                    raise conflict_of_arguments(row.tool)
             if found.state == "done":
                 return found
             if self.is_running(found):

@@ -15,6 +15,7 @@ from functool.approval import defaults_of
 from functool.call import changed, metadata_of
 from functool.executors import LARGE, in_thread, one_large
 from functool.guardrails.labels import call_labels, result_labels
+from functool.json_values import same_json
 from functool.layers.journal_errors import Interrupted, NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
@@ -84,6 +85,33 @@ def arguments_text(arguments: Mapping[str, Any] | str) -> str:
     """Return the arguments of a call as JSON text. Equal arguments give equal text."""
     known = json.loads(arguments) if isinstance(arguments, str) else dict(arguments)
     return json.dumps(known, sort_keys=True, default=str)
+
+
+def said(arguments: Mapping[str, Any] | str, defaults: Mapping[str, Any]) -> str:
+    """Return the arguments of a call that differ from the defaults of its tool, as JSON text.
+
+    A later version of the tool may have other optional arguments and other defaults. The same call
+    still says the same.
+    """
+    known = json.loads(arguments) if isinstance(arguments, str) else arguments
+    return arguments_text(
+        {n: v for n, v in known.items() if n not in defaults or not same_json(v, defaults[n])}
+    )
+
+
+def same_call(tool: Tool, arguments: str, recorded: str, form: str) -> bool:
+    """Whether recorded arguments are those of a call, perhaps of an older version of its tool.
+
+    Args:
+        tool: The tool.
+        arguments: The canonical arguments of the call, as JSON text.
+        recorded: Those that were recorded.
+        form: The definition that the tool had then.
+    """
+    now = defaults_of(tool.schema)
+    # A recorded definition has the names that a model sends. The arguments have canonical ones.
+    then = {**now, **defaults_of(tool_from(form).schema)}
+    return said(arguments, now) == said(recorded, then)
 
 
 class Replay:

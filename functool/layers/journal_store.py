@@ -144,8 +144,10 @@ class Store:
         self.calls.refuse_removed()
         return self._changed(
             "UPDATE calls SET state = 'started', attempt = ?, owner = ?, lease = ?, started = ?,"
-            " definition = ?, repeatable = 1 WHERE key = ? AND attempt = ? AND state != 'done'",
-            (row.attempt, row.owner, row.lease, row.started, row.definition, row.key, attempt),
+            " definition = ?, arguments = ?, repeatable = 1"
+            " WHERE key = ? AND attempt = ? AND state != 'done'",
+            (row.attempt, row.owner, row.lease, row.started, row.definition, row.arguments)
+            + (row.key, attempt),
         )
 
     @_locked
@@ -202,6 +204,12 @@ class Store:
                 "INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO NOTHING", (digest, form())
             )
             self._known.add(digest)
+
+    @_locked
+    def form(self, digest: str) -> str:
+        """Return the stored definition of a tool."""
+        query = "SELECT form FROM definitions WHERE digest = ?"
+        return str(self._connection.execute(query, (digest,)).fetchone()[0])
 
     @_reading
     def definitions(self, connection: sqlite3.Connection, run: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from functool import ToolError
 from functool.executors import LARGE, one_large
 from functool.json_values import without_gc
+from functool.layers.forking import begins_anew
 
 PIECE, OVERLAP = 400, 100
 """How a search cuts long lines, in characters. A match of up to 100 is never cut in two."""
@@ -222,6 +223,11 @@ class OneByOne:
     """
 
     def __init__(self) -> None:
+        self.begin_anew()
+        begins_anew(self)
+
+    def begin_anew(self) -> None:
+        """Wait for no search of a parent: its thread does not run in a forked child."""
         self._turn = threading.Lock()
 
     def search(self, text: str, pattern: str, limit: int) -> str:

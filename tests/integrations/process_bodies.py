@@ -5,6 +5,7 @@ import contextlib
 import functools
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -111,6 +112,20 @@ def hang(path: str, how: str = "sleep") -> None:
 
 
 hang_tool = FunctionTool(hang, executor=processes, timeout=3)
+
+
+def die_on_the_way(folder: str) -> bytes:
+    """Return 64 MB, and die while they are sent to the host or written into a file of the folder."""
+    main = threading.main_thread().ident
+
+    def die() -> None:
+        while not list(Path(folder).glob("*.result")):
+            if sys._current_frames()[main].f_code.co_name == "_send":
+                break
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=die).start()
+    return bytes(64_000_000)
 
 
 def note(path: str) -> str:

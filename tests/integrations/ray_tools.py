@@ -40,6 +40,11 @@ async def add(a: int, b: int = 2) -> int:
     return a + b
 
 
+@FunctionTool(name="before" if os.environ.get("RAY_TOOLS_HOST") else "after")
+async def renamed() -> None:
+    """Have another name on workers with a newer version of the code."""
+
+
 @FunctionTool
 async def joined(x: Annotated[int, Field(alias="from")], *more: int, **named: str) -> str:
     return f"{x} {more} {named}"

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -331,6 +332,37 @@ def test_closing_ends_the_calls_that_wait(tmp_path):
         (ToolError, f"{died} The call was not run."),
     ]
     assert not alive(int((tmp_path / "pid").read_text())) and not (tmp_path / "trace").exists()
+
+
+def test_a_worker_that_dies_while_its_result_is_sent_holds_up_no_other(tmp_path, monkeypatch):
+    """The pool goes on, and no part of the result is left. The workers share one pipe."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    with ProcessExecutor(max_workers=2) as executor:
+        with pytest.raises(WorkerDied):
+            ran(bodies.die_on_the_way, str(tmp_path), executor=executor)
+        assert asyncio.run(asyncio.wait_for(executor(abs, -1), 60)) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.03, 0.06, 0.09])
+def test_a_call_that_is_cancelled_when_the_pool_closes_ends(moment, tmp_path):
+    """It ends at any moment of the pool's own rounds of a tenth of a second, and its worker is dead then."""
+    executor, path = ProcessExecutor(max_workers=1), tmp_path / "pid"
+
+    async def main():
+        await executor(abs, 1)
+        hung = asyncio.ensure_future(executor(bodies.hang, str(path)))
+        await until(lambda: written(path))
+        await asyncio.sleep(moment)
+        executor.close()
+        hung.cancel()
+        async with asyncio.timeout(60):
+            await asyncio.wait([hung])
+        return hung.cancelled()
+
+    assert asyncio.run(main())
+    assert not alive(int(path.read_text()))
 
 
 @pytest.mark.parametrize(

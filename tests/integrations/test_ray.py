@@ -329,6 +329,15 @@ def test_dependencies_that_cannot_be_made_are_said(cluster, name):
     assert "no database" in result.text or "nothing" in result.text
 
 
+def test_a_tool_that_the_workers_do_not_know_is_said(tools):
+    """Workers with another version of the code run the other calls of the chunk."""
+    calls = [call("add", "1", a=1), call("before", "2"), call("add", "3", a=3)]
+    first, unknown, last = tools.call_all_sync(calls)
+
+    assert (first.value, last.value) == (3, 5)
+    assert unknown.text.startswith("The call was not run") and "before" in unknown.text
+
+
 def test_a_tool_has_resources_of_its_own(cluster):
     """An actor that runs it takes what it needs, and the others do not."""
     tools = on_ray(

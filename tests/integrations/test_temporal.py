@@ -209,6 +209,22 @@ def test_an_id_belongs_to_one_call(host):
     assert ran == [(1, 2)]
 
 
+def test_a_tool_may_get_another_optional_argument(host):
+    """The same call of a newer version of its tool gets the stored result; another call is refused."""
+    add, ran = counted()
+
+    async def newer(a: int, b: int = 3, note: str = "") -> None:
+        """Add two numbers, and say why."""
+
+    newer = FunctionTool(newer, name="add")
+    host.ask([add], call("add", a=1))
+    same, other, back = host.ask([newer], call("add", a=1), call("add", a=1, b=2), call("add", a=2))
+
+    assert (same.value, same.metadata["temporal"]["stored"]) == (3, True)
+    assert [result.error.type for result in (other, back)] == ["JournalConflict"] * 2
+    assert ran == [(1, 2)]
+
+
 def test_a_failure_of_the_body_is_a_result(host):
     """What a body raises is not retried, and comes back as it would without Temporal."""
     ran = []

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from functool import (
     ApprovalRequired,
@@ -85,6 +85,64 @@ def counted(**options):
         return {"paid": amount}
 
     return pay, effects
+
+
+Words = Annotated[str, Field(alias="note")]
+
+
+def pay_now(amount: int, note: str = "") -> None:
+    """Pay."""
+
+
+def pay_later(amount: int, note: str = "later", in_days: int = 30) -> None:
+    """Pay, but not at once."""
+
+
+def pay_said(amount: int, words: Words = "") -> None:
+    """Pay."""
+
+
+def pay_aliased(amount: int, words: Words = "", in_days: int = 30) -> None:
+    """Pay."""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(pay_now, pay_later), (pay_later, pay_now), (pay_said, pay_aliased)],
+    ids=["more", "less", "aliased"],
+)
+def test_a_tool_may_get_another_optional_argument(journal, before, after):
+    """The same call of a newer version of its tool is answered, and another one is refused."""
+    old, new = (
+        journal.once(FunctionTool(func, name="pay", executor=inline), run="r")
+        for func in (before, after)
+    )
+    plain, noted = {"amount": 3}, {"amount": 3, "note": "x"}
+    call(old, plain), call(old, noted, id="2")
+
+    for again in (call(new, plain), call(new, noted, id="2")):
+        assert again.success and again.metadata["journal"]["stored"]
+    for other in (call(new, {"amount": 4}), call(new, noted), call(new, plain, id="2")):
+        assert other.error.type == "JournalConflict"
+
+
+def test_an_interrupted_call_may_run_in_a_newer_version_of_its_tool(journal):
+    """It is recorded as it ran last, so the same call is answered from then on."""
+
+    def lost(amount: int, note: str = "") -> None:
+        raise Interrupted("lost")
+
+    old, new = (
+        FunctionTool(func, name="pay", executor=inline, settings=ToolSettings(idempotent=True))
+        for func in (lost, pay_later)
+    )
+
+    assert call(journal.once(old, run="r"), {"amount": 3}).is_error
+    first, again = (call(journal.once(new, run="r"), {"amount": 3}) for _ in range(2))
+    assert first.success and "journal" not in first.metadata
+    assert again.success and again.metadata["journal"]["stored"]
+    [entry] = journal.calls()
+    assert entry.arguments == {"amount": 3, "note": "later", "in_days": 30}
 
 
 def test_a_call_takes_effect_once(journal):

@@ -6,7 +6,9 @@ import errno
 import json
 import os
 import re
+import signal
 import stat
+import threading
 import time
 import tracemalloc
 from functools import partial, reduce
@@ -483,6 +485,32 @@ def test_searches_run_one_at_a_time(monkeypatch, wait, answered):
     assert texts.count("found") >= answered
     assert set(texts) <= {"found", "Other searches take too long: search again later."}
     assert (texts.count("found") == 6) == (wait == 10.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_does_not_wait_for_a_search_of_its_parent(monkeypatch):
+    """A search that ran in the parent during the fork does not keep the child from searching."""
+    begun, ended = threading.Event(), threading.Event()
+    matcher = spill_reading.matcher
+    slow = lambda _: (begun.set(), ended.wait(), bool)[-1]  # noqa: E731
+    monkeypatch.setattr(spill_reading, "matcher", slow)
+    searches = spill_reading.OneByOne()
+    thread = threading.Thread(target=searches.search, args=("", "x", 1_000))
+    thread.start()
+    begun.wait()
+    if child := os.fork():
+        ended.set()
+        thread.join()
+    else:
+        signal.alarm(60)
+        monkeypatch.setattr(spill_reading, "SECONDS", 0.01)
+        monkeypatch.setattr(spill_reading, "matcher", matcher)
+        try:
+            os._exit("x marks" not in searches.search("x marks the spot", "x", 1_000))
+        finally:
+            os._exit(2)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_path_of_very_many_levels_is_an_error_in_words(monkeypatch):
