@@ -101,7 +101,7 @@ class Link:
             self._task.cancel()
             await self.close()
             if isinstance(error, Exception):
-                reason = self._endpoint.advice() or _reason(error, self._patience)
+                reason = _reason(error, self._patience)
                 raise ConnectionError(f"the MCP server cannot be reached: {reason}") from error
             raise
         return self._noted(listing)
@@ -170,13 +170,13 @@ class Link:
 
     async def _failure(self, client: Client, error: MCPError) -> ToolResult:
         """Return the result of a call that ended with an error of the protocol."""
-        # Servers also use this code for their own errors, and the SDK for too large an answer.
-        if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
-            return ToolResult.failed(self._endpoint.advice() or LOST, type="ConnectionError")
         # For an invalid answer, the SDK's message would show a part of it.
         reason = MALFORMED if error.code == types.PARSE_ERROR else _beginning(error.message)
-        reason = self._endpoint.advice() or reason or "The server gave no reason."
-        return ToolResult.failed(reason[:MAX_ERROR], type="MCPError", details={"code": error.code})
+        reason = reason or "The server gave no reason."
+        # Servers also use this code for their own errors, and the SDK for too large an answer.
+        if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
+            return ToolResult.failed(f"{LOST} Reason: {reason}", type="ConnectionError")
+        return ToolResult.failed(reason, type="MCPError", details={"code": error.code})
 
     async def _connected(self) -> Client:
         async with self._lock:
@@ -333,6 +333,8 @@ def _reason(error: BaseException, patience: float) -> str:
         text = f"{text}. {COMMAND}"
     elif isinstance(error, TimeoutError) and not text:
         text = f"there was no answer within {patience:g} seconds"
+    if isinstance(error, MCPError) and text:
+        return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

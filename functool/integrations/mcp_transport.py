@@ -46,7 +46,7 @@ the SDK takes ten microseconds for an empty one."""
 QUESTION_SECONDS = 10.0
 LINES = "functool_mcp_lines"
 MALFORMED = (
-    "The server's answer is not valid, or it is larger than 16 MiB,"
+    "The server's answer is not valid, or it was cut off, or it is larger than 16 MiB,"
     f" or it has more than {MAX_VALUES:,} JSON values, or it is compressed."
 )
 UNAUTHORIZED = (
@@ -55,6 +55,13 @@ UNAUTHORIZED = (
     "on the command line --header Authorization=NAME_OF_A_VARIABLE."
 )
 FORBIDDEN = "The server answered 403: it does not accept these credentials for this."
+GATEWAY = "The server answered {}, as a proxy in front of it does: the call may have run or not."
+ADVICE = {
+    401: UNAUTHORIZED,
+    403: FORBIDDEN,
+    **{status: GATEWAY.format(status) for status in (502, 504)},
+}
+"""What to say for the HTTP status of an answer."""
 
 _END = 1_000
 """How many characters are kept of the beginning, and of the end, of a line that is too long."""
@@ -81,7 +88,7 @@ class Rate:
 
 
 class Endpoint:
-    """How to reach one server. `status` is the HTTP status of its last answer.
+    """How to reach one server. `version` is the revision that both speak, once connected.
 
     Raises:
         TypeError: The target is not a URL, so it takes no headers or auth.
@@ -91,7 +98,6 @@ class Endpoint:
     def __init__(
         self, target: Any, headers: Mapping[str, str] | None = None, auth: Any = None
     ) -> None:
-        self.status: int | None = None
         self.version = ""
         self._streams = Rate()
         self._headers, self._auth = dict(headers or {}), auth
@@ -111,6 +117,7 @@ class Endpoint:
         Raises:
             TypeError: The target is not one that `connect` takes.
         """
+        self.version = ""
         target = _read(self._target)
         if isinstance(target, (Server, MCPServer)):
             return target
@@ -125,10 +132,6 @@ class Endpoint:
             raise TypeError(_no_target(made))
         return self._checked(made)
 
-    def advice(self) -> str:
-        """Return advice for the last answer's status, or an empty text."""
-        return {401: UNAUTHORIZED, 403: FORBIDDEN}.get(self.status or 0, "")
-
     @asynccontextmanager
     async def _checked(self, transport: Any) -> AsyncIterator[Any]:
         async with transport as (read, write):
@@ -138,7 +141,8 @@ class Endpoint:
     async def _over_http(self, url: str) -> AsyncIterator[Any]:
         # The limit counts compressed bytes, and an answer could be a thousand times as large.
         headers = {**self._headers, "Accept-Encoding": "identity"}
-        client = httpx2.AsyncClient(
+        client = _Client(
+            self,
             headers=headers,
             auth=self._auth,
             timeout=httpx2.Timeout(HTTP_SECONDS, read=STREAM_SECONDS),
@@ -155,7 +159,6 @@ class Endpoint:
             raise httpx2.StreamError("the server ended too many streams")
 
     async def _limit(self, response: httpx2.Response) -> None:
-        self.status = response.status_code
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
         limit: float = 0 if encoding not in ("", "identity") else MAX_ANSWER_BYTES
@@ -166,15 +169,47 @@ class Endpoint:
         response.stream = _Limited(response.stream, limit, Values(events=is_stream), error)
 
 
+class _Client(httpx2.AsyncClient):
+    """An HTTP client that makes an error answer of what ends one request.
+
+    For an exception the SDK would end the whole connection, and all other calls with it. While
+    connecting, there are none.
+    """
+
+    def __init__(self, endpoint: Endpoint, **options: Any) -> None:
+        super().__init__(**options)
+        self._endpoint = endpoint
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            response = await super().send(request, **options)
+        except Exception as error:
+            if not self._endpoint.version:
+                raise
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            text = f"The request failed, and the call may have run or not ({reason})."
+            return _answer(request, 502, types.CONNECTION_CLOSED, text)
+        if (status := response.status_code) not in ADVICE:
+            return response
+        await response.aclose()
+        return _answer(request, status, types.INTERNAL_ERROR, ADVICE[status])
+
+
+def _answer(request: httpx2.Request, status: int, code: int, text: str) -> httpx2.Response:
+    """Return the answer of a server that refuses a request with an error of the protocol."""
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text}}
+    return httpx2.Response(status, json=error, request=request)
+
+
 class _Limited(httpx2.AsyncByteStream):
-    """A body that raises if it has more bytes or values than its limit."""
+    """A body that raises if it ends too early, or has more bytes or values than its limit."""
 
     def __init__(self, stream: Any, limit: float, values: Values, error: Exception) -> None:
         self._stream, self._limit, self._values, self._error = stream, limit, values, error
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = 0
-        async for chunk in self._stream:
+        async for chunk in self._whole():
             seen += len(chunk)
             for at in range(0, len(chunk), PIECE):
                 piece = chunk[at : at + PIECE]
@@ -182,6 +217,13 @@ class _Limited(httpx2.AsyncByteStream):
                     raise self._error
                 yield piece
                 await sleep(0)
+
+    async def _whole(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._stream:
+                yield chunk
+        except httpx2.TransportError as error:  # The SDK would end the connection for it.
+            raise httpx2.StreamError("the answer was cut off") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -106,6 +106,61 @@ def test_a_malformed_answer_over_http(name, streams):
     assert fine.text == "ok"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gone", "may have run or not \\(RemoteProtocolError"),
+        ("garbage", "may have run or not \\(RemoteProtocolError"),
+        ("cut", "cut off"),
+        ("gateway", "answered 502.*may have run or not"),
+    ],
+)
+@pytest.mark.parametrize("streams", [False, True], ids=["body", "events"])
+def test_a_request_that_fails_ends_its_own_call_only(streams, name, said):
+    """What a proxy does to one request over HTTP ends no other call, and not the connection."""
+    with hostile(streams=streams) as server:
+
+        async def work(toolset):
+            other = asyncio.create_task(toolset.call(ToolCall(name="waits")))
+            await asyncio.to_thread(server.waits.wait, LIMIT)
+            failed = await toolset.call(ToolCall(name=name))
+            server.goes_on.set()
+            return failed, await other
+
+        failed, other = during(f"http://127.0.0.1:{server.server_port}/mcp", work)
+
+    if streams and name == "cut":
+        said = "ended without a response"
+    assert re.search(said, failed.error.message)
+    assert other.text == "ok"
+
+
+def test_a_login_that_fails_says_why():
+    """Where `auth` raises in the middle of a session, its call says so, and the next one works."""
+
+    class Login(httpx2.Auth):
+        wrong = False
+
+        def auth_flow(self, request):
+            if self.wrong:
+                raise ValueError("the issuer is another one")
+            yield request
+
+    login = Login()
+
+    async def work(toolset):
+        login.wrong = True
+        failed = await toolset.call(ToolCall(name="fine"))
+        login.wrong = False
+        return failed, await toolset.call(ToolCall(name="fine"))
+
+    with listening() as url:
+        failed, fine = during(url, work, auth=login)
+
+    assert "ValueError: the issuer is another one" in failed.error.message
+    assert fine.text == "ok"
+
+
 @pytest.mark.parametrize("streams", [False, True], ids=["body", "events"])
 def test_an_answer_lets_the_event_loop_work(streams, monkeypatch):
     """An answer over HTTP is read in small pieces, with other work between them: each byte may be a line of its own."""
