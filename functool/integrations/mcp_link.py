@@ -38,6 +38,9 @@ MAX_ROUNDS = 10
 CLOSE_SECONDS = 10.0
 """How long a connection may take to close, before its task is cancelled and after it."""
 
+LISTEN_SECONDS = 10.0
+"""How long to wait before a server is asked again for a stream of changes. A proxy may cut it."""
+
 MAX_ERROR = 1_000
 """How many characters are shown of a server's error, or of a message of its progress."""
 
@@ -84,6 +87,7 @@ class Link:
         self._task: asyncio.Task[None] | None = None
         self._offered: dict[str, str] = {}
         self._doubtful = False
+        endpoint.streaming = self._doubt  # What changed before such a stream was not announced.
 
     async def open(self) -> list[types.Tool]:
         """Connect, return the definitions of the server, and pin new ones.
@@ -261,13 +265,21 @@ class Link:
         """Note changes of the tool list. Since 2026-07-28 a client has to subscribe to them."""
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
-        try:
-            async with client.listen(tools_list_changed=True) as changes:
-                self._doubt()  # Nobody heard of a change between the first listing and this.
-                async for _ in changes:
-                    self._doubt()
-        except (MCPError, SubscriptionLost):
-            self._doubtful = True
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    self._doubt()  # Nobody heard of a change between the last listing and this.
+                    async for _ in changes:
+                        self._doubt()
+                    if not changes.honored.tools_list_changed:
+                        return
+            except MCPError as error:
+                self._doubtful = True
+                if error.code in (types.METHOD_NOT_FOUND, types.INVALID_PARAMS):
+                    return
+            except SubscriptionLost:
+                self._doubtful = True
+            await asyncio.sleep(LISTEN_SECONDS)
 
 
 async def _list(client: Client) -> Listing:

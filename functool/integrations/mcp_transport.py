@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from asyncio import sleep
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 from time import monotonic
@@ -90,6 +90,8 @@ class Rate:
 class Endpoint:
     """How to reach one server. `version` is the revision that both speak, once connected.
 
+    `streaming` is called for each stream on which the server may announce a change.
+
     Raises:
         TypeError: The target is not a URL, so it takes no headers or auth.
         ValueError: The value of a header cannot be sent.
@@ -99,6 +101,7 @@ class Endpoint:
         self, target: Any, headers: Mapping[str, str] | None = None, auth: Any = None
     ) -> None:
         self.version = ""
+        self.streaming: Callable[[], None] = lambda: None
         self._streams = Rate()
         self._headers, self._auth = dict(headers or {}), auth
         self._target = target
@@ -164,9 +167,9 @@ class Endpoint:
         limit: float = 0 if encoding not in ("", "identity") else MAX_ANSWER_BYTES
         if limit and is_stream:  # The SDK limits each event of a stream.
             limit = inf
-        # After any other error, the SDK would ask for the rest of a stream again.
-        error = httpx2.SSEError(MALFORMED) if is_stream else httpx2.StreamError(MALFORMED)
-        response.stream = _Limited(response.stream, limit, Values(events=is_stream), error)
+        if is_stream and response.request.method == "GET":
+            self.streaming()
+        response.stream = _Limited(response.stream, limit, is_stream)
 
 
 class _Client(httpx2.AsyncClient):
@@ -202,10 +205,14 @@ def _answer(request: httpx2.Request, status: int, code: int, text: str) -> httpx
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A body that raises if it ends too early, or has more bytes or values than its limit."""
+    """A body that raises if it has more bytes or values than its limit, or is cut off.
 
-    def __init__(self, stream: Any, limit: float, values: Values, error: Exception) -> None:
-        self._stream, self._limit, self._values, self._error = stream, limit, values, error
+    A stream of events that is cut off just ends.
+    """
+
+    def __init__(self, stream: Any, limit: float, is_stream: bool) -> None:
+        self._stream, self._limit, self._is_stream = stream, limit, is_stream
+        self._values = Values(events=is_stream)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = 0
@@ -214,7 +221,9 @@ class _Limited(httpx2.AsyncByteStream):
             for at in range(0, len(chunk), PIECE):
                 piece = chunk[at : at + PIECE]
                 if seen > self._limit or not self._values.fit(piece.decode("latin-1")):
-                    raise self._error
+                    # After any other error, the SDK would ask for the rest of a stream again.
+                    kind = httpx2.SSEError if self._is_stream else httpx2.StreamError
+                    raise kind(MALFORMED)
                 yield piece
                 await sleep(0)
 
@@ -222,8 +231,10 @@ class _Limited(httpx2.AsyncByteStream):
         try:
             async for chunk in self._stream:
                 yield chunk
-        except httpx2.TransportError as error:  # The SDK would end the connection for it.
-            raise httpx2.StreamError("the answer was cut off") from error
+        except httpx2.TransportError as error:
+            # The SDK would end the connection for it, and after two streams ask for no more.
+            if not self._is_stream:
+                raise httpx2.StreamError("the answer was cut off") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -341,6 +341,40 @@ def test_a_stream_that_always_ends_is_not_asked_for_without_end():
     assert MAX_STREAMS <= len(asked) <= MAX_STREAMS + 1  # And the first, which was a call.
 
 
+def test_streams_of_changes_that_are_cut_are_asked_for_again():
+    """However often a proxy cuts the stream of changes, it is asked for again, and the tools are listed."""
+    said = []
+
+    class Cut(mcp_hostile.Handler):
+        def do_GET(self):
+            said.append("stream")
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"id: 1\nretry: 0\ndata:\n\n")
+
+        def do_POST(self):
+            if b"tools/list" in self.rfile.peek():
+                said.append("list")
+            super().do_POST()
+
+        def end_headers(self):
+            self.send_header("Mcp-Session-Id", "s1")
+            super().end_headers()
+
+    async def work(toolset):
+        while said.count("stream") < 5:
+            await asyncio.sleep(0.01)
+        del said[:]
+        while "list" not in said:
+            await asyncio.sleep(0.01)
+
+    with hostile() as server:
+        server.RequestHandlerClass = Cut
+        during(f"http://127.0.0.1:{server.server_port}/mcp", work)
+
+
 @pytest.mark.parametrize("name", ["bytes", "noise"])
 def test_a_bad_line_loses_itself_alone(name):
     """Bytes that are no UTF-8, and logs on standard output, lose no call and no server."""
