@@ -6,8 +6,8 @@ import asyncio
 import errno
 import socket
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from sse_starlette.sse import AppStatus
 
 from functool.executors import in_thread
 from functool.integrations.hosts import EVERYWHERE, is_loopback, same_secret
@@ -70,7 +71,8 @@ def serve(
     served = tools if isinstance(tools, ToolServer) else ToolServer(tools, **options)
     app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
     _check_port(host, port)
-    uvicorn.run(app, host=host, port=port, **LISTENING)
+    with _streams_that_stay():
+        uvicorn.run(app, host=host, port=port, **LISTENING)
 
 
 async def serve_async(
@@ -106,14 +108,29 @@ async def serve_async(
     app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
     _check_port(host, port)
     listener = uvicorn.Server(uvicorn.Config(app, host=host, port=port, **LISTENING))
-    serving = asyncio.create_task(listener.serve())
+    with _streams_that_stay():
+        serving = asyncio.create_task(listener.serve())
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            # If uvicorn were cancelled, its sockets would stay open.
+            listener.should_exit = True
+            await serving
+            raise
+
+
+@contextmanager
+def _streams_that_stay() -> Iterator[None]:
+    """Let the streams of a stopped server go on for as long as `LISTENING` says.
+
+    sse_starlette would end them at once, and with them the calls that they answer.
+    """
+    before = AppStatus.enable_automatic_graceful_drain
+    AppStatus.enable_automatic_graceful_drain = False
     try:
-        await asyncio.shield(serving)
-    except asyncio.CancelledError:
-        # If uvicorn were cancelled, its sockets would stay open.
-        listener.should_exit = True
-        await serving
-        raise
+        yield
+    finally:
+        AppStatus.enable_automatic_graceful_drain = before
 
 
 def http_app(

@@ -203,6 +203,37 @@ def test_a_client_that_stays_does_not_keep_a_server_from_ending(monkeypatch):
     assert asyncio.run(asyncio.wait_for(main(), 60))
 
 
+def test_a_call_of_a_stopped_server_ends(mode):
+    """A call that runs when its server is stopped may run to its end, and is answered."""
+
+    async def main():
+        begun = asyncio.Event()
+
+        @FunctionTool
+        async def work() -> str:
+            begun.set()
+            await asyncio.sleep(1.5)
+            return "done"
+
+        port = free_port()
+        serving = asyncio.create_task(mcp.serve_async(work, "http", port=port))
+        while not serving.done():
+            try:
+                url = f"http://127.0.0.1:{port}/mcp"
+                async with mcp.connect(url, mode=mode) as toolset:
+                    calling = asyncio.create_task(toolset.call(ToolCall(name="work")))
+                    await begun.wait()
+                    serving.cancel()
+                    result = await calling
+                    break
+            except ConnectionError:
+                await asyncio.sleep(0.05)
+        await asyncio.wait({serving})
+        return result
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)).text == "done"
+
+
 # The list
 
 
