@@ -52,8 +52,6 @@ def serve_targets(
         DefinitionError: Two targets have the same name, or a tool cannot be served.
         UsageError: A target or an option is not valid.
     """
-    if token_env and transport != "http":
-        raise click.UsageError("--token-env is for --transport http")
     token = variable_of("--token-env", token_env) if token_env else None
     parts = _parts(targets)
     sent, guards = _headers(headers, parts), _guards(guardrails)

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from decimal import Decimal
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ from functool.schema.json_schema import resolved
 
 FLAGS = ("--help", "--json", "--yes")
 METAVARS = {"string": "TEXT", "number": "FLOAT"}
-FORM_TYPES: dict[Any, Any] = {"integer": int, "number": float, "boolean": bool}
 
 
 def export(tool: Tool, *, from_json: bool = False) -> click.Command:
@@ -172,7 +172,7 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
         return dict.fromkeys(fields, True)
     answers = {}
     for name, part in fields.items():
-        choices = [str(choice) for choice in part.get("enum", ())]
+        choices = [each for each in part.get("enum", ()) if isinstance(each, (str, int, float))]
         kind = click.Choice(choices) if choices else FORM_TYPES.get(str(part.get("type")), str)
         question = visible(str(part.get("title", name)))
         default = part.get("default")
@@ -181,6 +181,14 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
             return None
         answers[name] = answer
     return answers
+
+
+def _items(given: Any) -> Any:
+    """Return the items of a list that a person has typed, separated by commas."""
+    return [item.strip() for item in given.split(",")] if isinstance(given, str) else given
+
+
+FORM_TYPES: dict[Any, Any] = {"integer": int, "number": float, "boolean": bool, "array": _items}
 
 
 def confirm(question: str) -> bool:
@@ -286,12 +294,12 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
     def __init__(self, part: dict[str, Any]) -> None:
         self._part = part
         kind = part.get("type")
-        self.name = kind if isinstance(kind, str) else "json"
+        self.name = visible(kind) if isinstance(kind, str) else "json"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         choices = self._part.get("enum", ())
         return (
-            f"[{'|'.join(map(str, choices))}]"
+            visible(f"[{'|'.join(map(str, choices))}]")
             if choices
             else METAVARS.get(self.name, self.name.upper())
         )
@@ -309,6 +317,12 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
             found = json_value(text)
         except ValueError:
             found = text
+        if (
+            isinstance(found, float)
+            and self._takes_text()
+            and Decimal(text) != Decimal(repr(found))
+        ):
+            return text.strip()  # A float has too few digits for it.
         if self.name != "json" and (
             isinstance(found, str) or (self.name == "object") is not isinstance(found, dict)
         ):
@@ -319,6 +333,9 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
             )
             self.fail(f"{text[:80]!r} is not {kind}.", param, ctx)
         return found
+
+    def _takes_text(self) -> bool:
+        return any(part.get("type") == "string" for part in self._part.get("anyOf", ()))
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

@@ -203,6 +203,8 @@ async def _serve_stdio(served: Server[Any]) -> None:
 
 def _check_port(host: str, port: int) -> None:
     """Raise an OSError if nobody can listen there. uvicorn would log that and end the program."""
+    if not 0 <= port <= 65_535:  # The system would take the rest of a division.
+        raise OSError(f"cannot listen on {host}, port {port}: ports end at 65535")
     try:
         found = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -210,6 +212,8 @@ def _check_port(host: str, port: int) -> None:
         # A name may have addresses of IPv6 only.
         family, *_, address = min(found, key=lambda each: each[0] != socket.AF_INET)
         socket.create_server(address, family=family).close()
+    except UnicodeError as error:  # A part of the name is too long.
+        raise OSError(f"cannot listen on {host}, port {port}: {error}") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise OSError(f"port {port} of {host} is in use: choose another one") from error

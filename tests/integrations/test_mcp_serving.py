@@ -130,6 +130,13 @@ def test_a_port_in_use_is_said():
             mcp.serve(tools, "http", port=port)
 
 
+@pytest.mark.parametrize(("host", "port"), [("x" * 64, 8000), ("127.0.0.1", 70_000)])
+def test_what_is_no_address_is_said(host, port):
+    """A name with too long a part, and a number that is no port, are an OSError that names them."""
+    with pytest.raises(OSError, match=f"cannot listen on {host}, port {port}"):
+        mcp.serve(tools, "http", host=host, port=port, token="t")
+
+
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_a_name_that_has_an_address_of_ipv6_only(monkeypatch):
     """The server listens there. A name without any address is an OSError."""
