@@ -850,6 +850,27 @@ def test_the_help_of_a_tool_steers_no_terminal(folder):
     assert not {"\x1b", "\u202e"} & set(shown)
 
 
+def test_names_with_line_ends_look_like_no_finding(folder):
+    """A name in a schema that others wrote begins no line of `check`, `schema --losses` and `check --lock`."""
+    (folder / "odd.py").write_text(
+        "from functool import SchemaTool\n\n"
+        "name = 'x\\nother: ok\\nok\\tother: fine'\n"
+        "schema = {'type': 'object', 'properties': {name: {'type': 'string', 'minLength': 1}}}\n"
+        "say = SchemaTool('say', 'S.', schema, dict)\n"
+    )
+    run("lock", "odd.py", "--to", "lock.json")
+    lock = Path("lock.json").read_text().replace('"minLength": 1', '"minLength": 0')
+    Path("lock.json").write_text(lock)
+    shown = [
+        run("check", "odd.py", "--for", "gemini", code=1).stdout,
+        run("schema", "odd.py", "--dialect", "openai", "--strict", "--losses").stdout,
+        run("check", "odd.py", "--lock", "lock.json", code=1).stdout,
+    ]
+
+    assert all(" other: ok ok other: fine" in each for each in (shown[0], shown[2]))
+    assert not [line for each in shown for line in each.splitlines() if line.startswith("other")]
+
+
 def test_a_form_is_answered_in_its_own_types():
     """An answer to a server has the type of the form's choices, and the items of a list are separated by commas."""
     fields = {

@@ -23,7 +23,7 @@ except ModuleNotFoundError as _error:
 from functool import Context, Tool, ToolCall, ToolEvent, ToolResult, Toolset
 from functool.integrations.click_approval import NO_TERMINAL, answered, approve
 from functool.integrations.values import json_value
-from functool.integrations.visible import visible
+from functool.integrations.visible import visible, visible_line
 from functool.schema.json_schema import resolved
 
 FLAGS = ("--help", "--json", "--yes")
@@ -221,7 +221,7 @@ def progress_bar(context: Context[Any]) -> Iterator[None]:
             bar.start()
             bar.add_task(event.tool_name, total=None)
         told = str(event.data.get("message") or event.tool_name)[:2_000]
-        text = " ".join(visible(told).split())[:200]
+        text = visible_line(told)[:200]
         done, total = _number(event.data.get("done")), _number(event.data.get("total"))
         bar.update(bar.tasks[0].id, description=text, completed=done, total=total)
 
