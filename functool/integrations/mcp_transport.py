@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from asyncio import sleep
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 from time import monotonic
@@ -307,9 +307,7 @@ class _Answers:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        while self._is_too_much(item := await self._stream.receive()):
-            pass
-        return self._checked_message(item)
+        return await self._next(self._stream.receive)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -318,7 +316,10 @@ class _Answers:
         return self
 
     async def __anext__(self) -> Any:
-        while self._is_too_much(item := await self._stream.__anext__()):
+        return await self._next(self._stream.__anext__)
+
+    async def _next(self, read: Callable[[], Awaitable[Any]]) -> Any:
+        while self._is_too_much(item := await read()):
             pass
         return self._checked_message(item)
 
