@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 import mcp_types as types
@@ -321,18 +321,12 @@ def _is_wrapped(definition: types.Tool) -> bool:
         and isinstance(properties, dict)
         and isinstance(properties.get("result"), dict)
         and schema.get("required") == ["result"]
-        and all(str(ref).startswith("#/$defs/") for ref in _refs(schema))
+        and all(
+            str(node.get(keyword, "#/$defs/")).startswith("#/$defs/")
+            for node in walk(schema)
+            for keyword in ("$ref", "$dynamicRef")
+        )
     )
-
-
-def _refs(node: Any) -> Iterator[Any]:
-    if isinstance(node, list):
-        for item in node:
-            yield from _refs(item)
-    elif isinstance(node, dict):
-        yield from (value for key, value in node.items() if key in ("$ref", "$dynamicRef"))
-        for item in node.values():
-            yield from _refs(item)
 
 
 def _bytes(text: str) -> bytes:
