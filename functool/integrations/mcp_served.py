@@ -15,7 +15,6 @@ from functool import (
     ArgumentError,
     DefinitionError,
     FunctionTool,
-    SchemaTool,
     Tool,
     ToolError,
     ToolResult,
@@ -23,7 +22,7 @@ from functool import (
 from functool.dialects import mcp as dialect
 from functool.executors import in_thread, one_large
 from functool.guardrails.asking import is_large
-from functool.integrations.mcp_untrusted import WRAPS
+from functool.integrations.mcp_untrusted import WRAPS, answer_tool
 from functool.integrations.values import levels
 
 LAST_OLDER = "2025-11-25"
@@ -66,18 +65,16 @@ class Served:
         """Return a function that says whether a value fits the promised schema.
 
         Others may have written the schema, unless the tool is a function. It may come from a server
-        that is served again, or from a document. A `SchemaTool` checks such a schema safely.
+        that is served again, or from a document. `answer_tool` checks such a schema safely.
         """
         schema = self._promised or {}
         if any(isinstance(level, FunctionTool) for level in levels(self.tool)):
             return partial(Draft202012Validator(schema, registry=Registry()).is_valid)
-        part = {"answer": {"$id": "urn:answer", **schema}}
-        parameters = {"type": "object", "properties": part, "required": ["answer"]}
-        door = SchemaTool("answer", "", parameters, lambda given: None, max_argument_bytes=None)
+        checking = answer_tool(schema)
 
         def fits(value: Any) -> bool:
             try:
-                door.bind({"answer": value})
+                checking.bind({"answer": value})
             except ArgumentError:
                 return False
             return True
