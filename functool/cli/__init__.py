@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 try:
     import click
-    from click.core import ParameterSource
 except ModuleNotFoundError as _error:
     missing = "the command line needs click and rich: pip install 'functool[cli]'"
     raise ImportError(missing) from _error
@@ -45,14 +44,6 @@ from functool.integrations.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from functool import Tool, Toolset
-
-HTTP_ONLY = {
-    "host": "--host",
-    "port": "--port",
-    "allowed_hosts": "--allowed-host",
-    "token_env": "--token-env",
-}
-"""The options of `serve` for the transport `http`, by their parameters."""
 
 # Import the rest of functool, and rich, only when a command needs them: --help has to be instant.
 
@@ -248,8 +239,7 @@ def call(
 )
 @header_option
 @context_option
-@click.pass_context
-def serve(ctx: click.Context, targets: tuple[str, ...], **options: Any) -> None:
+def serve(targets: tuple[str, ...], **options: Any) -> None:
     """Serve the tools of each TARGET over MCP: on standard input and output, or HTTP at /mcp.
 
     Several targets become one server. The tools of each get a prefix: the target's name, or NAME
@@ -262,10 +252,6 @@ def serve(ctx: click.Context, targets: tuple[str, ...], **options: Any) -> None:
     """  # noqa: D301
     from functool.cli.serving import serve_targets
 
-    for name, option in HTTP_ONLY.items():
-        is_given = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if is_given and options["transport"] != "http":
-            raise click.UsageError(f"{option} is for --transport http")
     with readable_errors():
         serve_targets(targets, **options)
 
