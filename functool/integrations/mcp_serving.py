@@ -29,6 +29,9 @@ LISTENING: dict[str, Any] = {"access_log": False, "timeout_graceful_shutdown": 5
 """Options of uvicorn. A client may keep a request open for ever, so a server that is stopped waits
 only these seconds for its clients."""
 
+_ended_before: list[bool] = []
+"""For each server that runs, whether streams ended at once before. The first one is restored."""
+
 NO_TOKEN = b"This server wants a bearer token: send the header 'Authorization: Bearer TOKEN'.\n"
 
 
@@ -125,12 +128,14 @@ def _streams_that_stay() -> Iterator[None]:
 
     sse_starlette would end them at once, and with them the calls that they answer.
     """
-    before = AppStatus.enable_automatic_graceful_drain
+    _ended_before.append(AppStatus.enable_automatic_graceful_drain)
     AppStatus.enable_automatic_graceful_drain = False
     try:
         yield
     finally:
-        AppStatus.enable_automatic_graceful_drain = before
+        before = _ended_before.pop()
+        if not _ended_before:
+            AppStatus.enable_automatic_graceful_drain = before
 
 
 def http_app(

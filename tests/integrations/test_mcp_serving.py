@@ -241,6 +241,32 @@ def test_a_call_of_a_stopped_server_ends(mode):
     assert asyncio.run(asyncio.wait_for(main(), 60)).text == "done"
 
 
+def test_a_server_that_ends_leaves_the_streams_of_others():
+    """Streams of the process end at once again only after the last of its servers has ended."""
+    status = mcp_serving.AppStatus
+
+    async def main():
+        ports, seen = [free_port(), free_port()], []
+        running = [
+            asyncio.create_task(mcp.serve_async(tools, "http", port=port, token="t"))
+            for port in ports
+        ]
+        for port in ports:
+            while True:
+                try:
+                    (await asyncio.open_connection("127.0.0.1", port))[1].close()
+                    break
+                except ConnectionError:
+                    await asyncio.sleep(0.05)
+        for each in running:
+            seen.append(status.enable_automatic_graceful_drain)
+            each.cancel()
+            await asyncio.wait({each})
+        return [*seen, status.enable_automatic_graceful_drain]
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == [False, False, True]
+
+
 # The list
 
 
