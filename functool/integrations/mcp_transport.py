@@ -121,17 +121,16 @@ class Endpoint:
             TypeError: The target is not one that `connect` takes.
         """
         self.version = ""
-        target = _read(self._target)
-        if isinstance(target, (Server, MCPServer)):
-            return target
-        if isinstance(target, str):
+        target = self._target
+        if _is_url(target):
             return self._checked(self._over_http(target))
-        if isinstance(target, StdioServerParameters):
-            return self._checked(stdio_client(target))
-        made = target() if callable(target) else target
+        command = _command(target)
+        if command is not None:
+            return self._checked(stdio_client(command))
+        made = target() if callable(target) and not hasattr(target, "__aenter__") else target
         if isinstance(made, (Server, MCPServer)):
             return made
-        if isinstance(made, (str, StdioServerParameters)) or not hasattr(made, "__aenter__"):
+        if not hasattr(made, "__aenter__"):
             raise TypeError(_no_target(made))
         return self._checked(made)
 
@@ -387,31 +386,24 @@ def _call_id(answer: Any) -> str | int | None:
     return id if isinstance(id, (str, int)) and not isinstance(id, bool) else None
 
 
-def _read(target: Any) -> Any:
-    """Return a target as a URL, command parameters, a server, a transport, or a function.
+def _command(target: Any) -> StdioServerParameters | None:
+    """Return the command that a target is, or None. Its output is decoded with the limits.
+
+    If it names an encoding, it keeps that one.
 
     Raises:
-        TypeError: The target is none of these.
+        TypeError: The target is a list of words, but they are no command.
     """
-    if isinstance(target, str) and not _is_url(target):
+    if isinstance(target, str):
         target = shlex.split(target)
-    if isinstance(target, Sequence) and not isinstance(target, str):
+    if isinstance(target, Sequence):
         if not target or not all(isinstance(word, str) for word in target):
             raise TypeError(_no_target(target))
-        return _with_lines(StdioServerParameters(command=target[0], args=list(target[1:])))
-    if isinstance(target, StdioServerParameters):
-        return _with_lines(target)
-    if isinstance(target, (str, Server, MCPServer)) or hasattr(target, "__aenter__"):
-        return target
-    if not callable(target):
-        raise TypeError(_no_target(target))
-    return target
-
-
-def _with_lines(command: StdioServerParameters) -> StdioServerParameters:
-    """Return a command whose output is decoded with the limits, unless it names an encoding."""
-    is_plain = not {"encoding", "encoding_error_handler"} & command.model_fields_set
-    return command.model_copy(update={"encoding": LINES}) if is_plain else command
+        target = StdioServerParameters(command=target[0], args=list(target[1:]))
+    if not isinstance(target, StdioServerParameters):
+        return None
+    is_plain = not {"encoding", "encoding_error_handler"} & target.model_fields_set
+    return target.model_copy(update={"encoding": LINES}) if is_plain else target
 
 
 def _is_url(target: Any) -> bool:
