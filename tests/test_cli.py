@@ -876,7 +876,7 @@ def test_a_form_is_answered_in_its_own_types():
     fields = {
         "nights": {"type": "integer", "enum": [1, 2]},
         "names": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
-        "more": {"type": "array", "items": {"type": "string"}, "default": ["c"]},
+        "more": {"type": "array", "items": {"type": "string"}, "default": ["c"], "title": "a\nb"},
     }
     answers = []
 
@@ -884,8 +884,9 @@ def test_a_form_is_answered_in_its_own_types():
     def ask():
         answers.append(answer_form("Where?", {"properties": fields}, yes=True))
 
-    CliRunner().invoke(ask, input="3\n2\na, b\n\n")
+    shown = CliRunner().invoke(ask, input="3\n2\na, b\n\n").output
 
+    assert "a b [" in shown
     assert answers == [{"nights": 2, "names": ["a", "b"], "more": ["c"]}]
 
 

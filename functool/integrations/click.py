@@ -174,7 +174,7 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
     for name, part in fields.items():
         choices = [each for each in part.get("enum", ()) if isinstance(each, (str, int, float))]
         kind = click.Choice(choices) if choices else FORM_TYPES.get(str(part.get("type")), str)
-        question = visible(str(part.get("title", name)))
+        question = visible_line(str(part.get("title", name)))
         default = part.get("default")
         answer = answered(click.prompt, question, default=default, type=kind, err=True)
         if answer is None:
