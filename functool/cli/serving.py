@@ -80,10 +80,6 @@ def serve_targets(
     if context is not None:
         run_until_stopped(context, serve, patience=STOP_SECONDS[transport])
         return
-    if transport == "stdio":
-        # A thread waits for a line of standard input, and Python would wait for the thread. So let
-        # Ctrl-C end the process at once.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
     if not any(target.startswith(SERVER) for _, target in parts):
         tools = [
             tool for prefix, target in parts for tool in _local(prefix, target, guards).values()
@@ -92,6 +88,8 @@ def serve_targets(
         return
     import anyio
 
+    if transport == "stdio":  # `mcp.serve` says why.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     anyio.run(serve, None)
 
 

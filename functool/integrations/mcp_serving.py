@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from sse_starlette.sse import AppStatus
 
 from functool.executors import in_thread
+from functool.integrations._signals import handled
 from functool.integrations.hosts import EVERYWHERE, is_loopback, same_secret
 from functool.integrations.mcp_bodies import bound_requests
 from functool.integrations.mcp_contexts import one_client
@@ -67,7 +69,10 @@ def serve(
         ValueError: There is no such transport, or others could reach the server without a token.
     """
     if transport != "http":
-        anyio.run(partial(serve_async, tools, transport, token=token, **options))
+        # A thread waits for a line of standard input, and Python would wait for the thread. So let
+        # Ctrl-C end the process at once.
+        with handled(signal.SIGINT, signal.SIG_DFL):
+            anyio.run(partial(serve_async, tools, transport, token=token, **options))
         return
     import uvicorn
 

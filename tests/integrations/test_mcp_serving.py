@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import signal
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -265,6 +267,25 @@ def test_a_server_that_ends_leaves_the_streams_of_others():
         return [*seen, status.enable_automatic_graceful_drain]
 
     assert asyncio.run(asyncio.wait_for(main(), 60)) == [False, False, True]
+
+
+def test_ctrl_c_ends_a_server_on_standard_input(tmp_path):
+    """A program that serves is ended by one SIGINT, although a thread of it waits for a line."""
+    program = tmp_path / "kit.py"
+    program.write_text("from functool.integrations import mcp\nmcp.serve([])\n")
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    hello["clientInfo"] = {"name": "test", "version": "1"}
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, str(program)], **pipes) as server:
+        server.stdin.write(json.dumps(first).encode() + b"\n")
+        server.stdin.flush()
+        server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        try:
+            assert server.wait(60) == -signal.SIGINT
+        finally:
+            server.kill()
 
 
 # The list
