@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from functool import Context, ToolError, ToolResult
 from functool.integrations import mcp_untrusted as untrusted
-from functool.integrations.mcp_transport import MALFORMED, Endpoint, Rate
+from functool.integrations.mcp_transport import MALFORMED, Endpoint, Rate, named
 from functool.integrations.visible import visible
 
 Listed: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
@@ -347,7 +347,7 @@ def _reason(error: BaseException, patience: float) -> str:
         text = f"there was no answer within {patience:g} seconds"
     if isinstance(error, MCPError) and text:
         return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return named(error, text)
 
 
 def _beginning(text: str) -> str:

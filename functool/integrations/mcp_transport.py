@@ -188,13 +188,23 @@ class _Client(httpx2.AsyncClient):
         except Exception as error:
             if not self._endpoint.version:
                 raise
-            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            text = f"The request failed, and the call may have run or not ({reason})."
+            text = f"The request failed, and the call may have run or not ({named(error)})."
             return _answer(request, 502, types.CONNECTION_CLOSED, text)
         if (status := response.status_code) not in ADVICE:
             return response
         await response.aclose()
         return _answer(request, status, types.INTERNAL_ERROR, ADVICE[status])
+
+
+def named(error: BaseException, text: str | None = None) -> str:
+    """Return the type of an error, and its text or another one.
+
+    The text of a request that cannot be sent may hold the value of a header, often a secret.
+    """
+    text = str(error) if text is None else text
+    if not text or isinstance(error, httpx2.LocalProtocolError):
+        return type(error).__name__
+    return f"{type(error).__name__}: {text}"
 
 
 def _answer(request: httpx2.Request, status: int, code: int, text: str) -> httpx2.Response:

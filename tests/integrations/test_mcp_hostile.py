@@ -161,6 +161,33 @@ def test_a_login_that_fails_says_why():
     assert fine.text == "ok"
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_token_that_cannot_be_sent_is_not_shown(at_once):
+    """Neither at the beginning nor in the middle of a session does an error show the token of `auth`."""
+
+    class Login(httpx2.Auth):
+        token = "s3cret\n" if at_once else "s3cret"
+
+        def auth_flow(self, request):
+            request.headers["Authorization"] = f"Bearer {self.token}"
+            yield request
+
+    login = Login()
+
+    async def work(toolset):
+        login.token = "s3cret\n"
+        return await toolset.call(ToolCall(name="fine"))
+
+    with listening() as url:
+        try:
+            said = during(url, work, auth=login).text
+        except ConnectionError as error:
+            said = str(error)
+
+    assert "LocalProtocolError" in said
+    assert "s3cret" not in said
+
+
 @pytest.mark.parametrize("streams", [False, True], ids=["body", "events"])
 def test_an_answer_lets_the_event_loop_work(streams, monkeypatch):
     """An answer over HTTP is read in small pieces, with other work between them: each byte may be a line of its own."""
