@@ -19,12 +19,13 @@ import pytest
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
+import click
 from click.testing import CliRunner
 
 from functool import FunctionTool, ToolCall
 from functool.cli import main
 from functool.cli.serving import serve_targets
-from functool.integrations.click import export
+from functool.integrations.click import answer_form, export
 from tests.command_line import PIPES, PROGRAM, SERVER, run, serving, terminal
 from tests.support import python
 
@@ -835,6 +836,72 @@ def test_texts_of_tools_steer_no_terminal(folder):
     assert run("call", "odd.py", "fail", code=1).stderr == "Error: a[31mb\n"
 
 
+def test_the_help_of_a_tool_steers_no_terminal(folder):
+    """What a schema says about an option reaches `--help` without escapes, also choices and types."""
+    (folder / "odd.py").write_text(
+        "from functool import SchemaTool\n\n"
+        "odd = {'type': 'string', 'enum': ['a\x1b[31mb', 'c\u202e']}\n"
+        "parts = {'odd': odd, 'typed': {'type': 'x\x1b[31m'}}\n"
+        "say = SchemaTool('say', 'S.', {'type': 'object', 'properties': parts}, dict)\n"
+    )
+    shown = run("call", "odd.py", "say", "--help").stdout
+
+    assert "--odd [a[31mb|c]" in shown
+    assert not {"\x1b", "\u202e"} & set(shown)
+
+
+def test_names_with_line_ends_look_like_no_finding(folder):
+    """A name in a schema that others wrote begins no line of `check`, `schema --losses` and `check --lock`."""
+    (folder / "odd.py").write_text(
+        "from functool import SchemaTool\n\n"
+        "name = 'x\\nother: ok\\nok\\tother: fine'\n"
+        "schema = {'type': 'object', 'properties': {name: {'type': 'string', 'minLength': 1}}}\n"
+        "say = SchemaTool('say', 'S.', schema, dict)\n"
+    )
+    run("lock", "odd.py", "--to", "lock.json")
+    lock = Path("lock.json").read_text().replace('"minLength": 1', '"minLength": 0')
+    Path("lock.json").write_text(lock)
+    shown = [
+        run("check", "odd.py", "--for", "gemini", code=1).stdout,
+        run("schema", "odd.py", "--dialect", "openai", "--strict", "--losses").stdout,
+        run("check", "odd.py", "--lock", "lock.json", code=1).stdout,
+    ]
+
+    assert all(" other: ok ok other: fine" in each for each in (shown[0], shown[2]))
+    assert not [line for each in shown for line in each.splitlines() if line.startswith("other")]
+
+
+def test_a_form_is_answered_in_its_own_types():
+    """An answer to a server has the type of the form's choices, and the items of a list are separated by commas."""
+    fields = {
+        "nights": {"type": "integer", "enum": [1, 2]},
+        "names": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+        "more": {"type": "array", "items": {"type": "string"}, "default": ["c"], "title": "a\nb"},
+    }
+    answers = []
+
+    @click.command()
+    def ask():
+        answers.append(answer_form("Where?", {"properties": fields}, yes=True))
+
+    shown = CliRunner().invoke(ask, input="3\n2\na, b\n\n").output
+
+    assert "a b [" in shown
+    assert answers == [{"nights": 2, "names": ["a", "b"], "more": ["c"]}]
+
+
+def test_a_decimal_keeps_its_digits(folder):
+    """A number with more digits than a float has reaches a parameter that takes them as text."""
+    (folder / "exact.py").write_text(
+        "from decimal import Decimal\nfrom functool import FunctionTool\n\n"
+        "@FunctionTool\ndef show(n: Decimal, f: float = 0.0): return f'{n} {f}'\n"
+    )
+    digits = "0.12345678901234567890"
+
+    assert run("call", "exact.py", "show", "--n", digits).stdout == f"{digits} 0.0\n"
+    assert run("call", "exact.py", "show", "--n", "0.5", "--f", "0.1").stdout == "0.5 0.1\n"
+
+
 def test_a_question_that_is_too_long(folder):
     """Arguments that nobody could see in whole are refused, unless `--yes` approves them."""
     words = ["call", "kit.py", "delete", "--path", "x" * 20_000]
@@ -861,7 +928,10 @@ TWO_URLS = ["a=mcp:http://127.0.0.1:9/mcp", "b=mcp:http://127.0.0.1:9/mcp"]
         (["list", "http://127.0.0.1:9/mcp", "--header", "Authorization"], "NAME=VARIABLE"),
         (["list", "http://127.0.0.1:9/mcp", "--header", "A=NO_SUCH"], "no environment variable"),
         (["list", "kit.py", "--header", "A=HOME"], "MCP server's URL"),
-        (["serve", "kit.py", "--token-env", "HOME"], "--transport http"),
+        (["serve", "kit.py", "--token-env", "HOME"], "--token-env is for --transport http"),
+        (["serve", "kit.py", "--host", "127.0.0.1"], "--host is for --transport http"),
+        (["serve", "kit.py", "--port", "9000"], "--port is for --transport http"),
+        (["serve", "kit.py", "--allowed-host", "x"], "--allowed-host is for --transport http"),
         (["serve", "kit.py", "--transport", "http", "--token-env", "NO_SUCH"], "NO_SUCH"),
         (["serve", "kit.py", "--port", "70000"], "70000"),
         (["serve", "http://127.0.0.1:9/mcp"], "mcp:http://127.0.0.1:9/mcp serves it again"),

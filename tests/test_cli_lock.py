@@ -63,6 +63,11 @@ NARROWER = {
         {**STR, "anyOf": [STR, NULL]},
         "no longer takes the type null",
     ),
+    "members of a oneOf that overlap now": (
+        {"oneOf": [INT, STR]},
+        {"oneOf": [INT, NUM, STR]},
+        "no longer takes the type integer",
+    ),
     "a reference to nowhere": (STR, ref("Gone"), "$ref is new or has changed"),
 }
 
@@ -124,6 +129,8 @@ BREAKING = {
 WIDER = {
     "wider type": (INT, NUM),
     "wider union": (STR, any_of(STR, NULL)),
+    "wider oneOf": ({"oneOf": [INT, STR]}, {"oneOf": [INT, STR, NULL]}),
+    "a oneOf that overlaps as before": ({"oneOf": [INT, NUM], "minimum": 1}, {"oneOf": [INT, NUM]}),
     "wider enum": ({"enum": ["x"]}, {"enum": ["y", "x"]}),
     "looser limits": ({**INT, "minimum": 1, "maximum": 5}, {**INT, "exclusiveMinimum": 0}),
     "divided steps": ({**INT, "multipleOf": 4}, {**INT, "multipleOf": 2}),

@@ -40,7 +40,7 @@ from functool.cli.providers import (
 )
 from functool.cli.targets import headers_of, opened
 from functool.cli.telling import readable_errors, show_findings, told_exits
-from functool.integrations.visible import visible
+from functool.integrations.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from functool import Tool, Toolset
@@ -131,7 +131,7 @@ def schema(
             tools = [strict_of(each) for each in tools]
         if dialect and losses:
             for loss in dialect_of(dialect).losses(*tools):
-                click.echo(visible(loss))
+                click.echo(visible_line(loss))
             return
         shown = (
             dialect_of(dialect).definitions(tools)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from functool.cli.telling import readable_errors
-from functool.integrations.visible import visible
+from functool.integrations.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from functool import ApprovalRequest
@@ -50,10 +50,8 @@ def list_pending(inbox: Inbox, as_json: bool) -> None:
         for request in inbox.each():
             arguments = json.dumps(request.arguments)
             brief = arguments if len(arguments) <= BRIEF else f"{arguments[:BRIEF]}…"
-            # The question of a server has line ends. Each would begin a line like those of
-            # requests.
-            tool = " ".join(request.tool.split())
-            click.echo(visible(f"{request.id}\t{tool}\t{brief}"))
+            # The question of a server has line ends.
+            click.echo(f"{request.id}\t{visible_line(request.tool)}\t{visible(brief)}")
 
 
 @approvals.command()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from functool.integrations.visible import visible
+from functool.integrations.visible import visible_line
 
 if TYPE_CHECKING:
     from functool import Toolset
@@ -35,9 +35,8 @@ async def compare(locked: Path, as_json: bool, toolset: Toolset) -> None:
         click.echo(json.dumps(shown, indent=2))
     else:
         for change in found:
-            click.echo(
-                visible(f"{'breaks' if change.breaks else 'ok'}\t{change.tool}: {change.text}")
-            )
+            kind = "breaks" if change.breaks else "ok"
+            click.echo(f"{kind}\t{visible_line(f'{change.tool}: {change.text}')}")
     if any(change.breaks for change in found):
         raise click.exceptions.Exit(1)
 

@@ -92,12 +92,17 @@ class _Comparison:
             yield from self._arrays(old, new, path)
 
     def _unions(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:
-        """Yield a step for each member of the old union that fits no member of the new one."""
+        """Yield a step for each member of the old union that fits no member of the new one.
+
+        A value that fits two members of a `oneOf` is refused, so there it must fit one only.
+        """
         choices = _alternatives(new)
+        is_exclusive = "oneOf" in new and new["oneOf"] != old.get("oneOf")
         for one in _alternatives(old):
+            fits = (self._fits(one, other) for other in choices)
             if len(choices) == 1:
                 yield from self.steps(one, choices[0], path)
-            elif not any(self._fits(one, other) for other in choices):
+            elif not any(fits) or (is_exclusive and any(fits)):  # The second looks at the rest.
                 yield _whole(one, path)
 
     def _intersections(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:

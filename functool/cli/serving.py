@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import click
+from click.core import ParameterSource
 
 from functool import Context, DefinitionError, Toolset, WrapperTool
 from functool.cli.contexts import run_until_stopped
@@ -30,6 +31,14 @@ from functool.executors import in_thread
 STOP_SECONDS = {"stdio": 1.0, "http": 10.0}
 """How long a stopped server may take. One on standard input would only end after the next line.
 Over HTTP, calls may run for five more seconds."""
+
+HTTP_ONLY = {
+    "host": "--host",
+    "port": "--port",
+    "allowed_hosts": "--allowed-host",
+    "token_env": "--token-env",
+}
+"""The options of `serve` that are for HTTP only, by their parameters."""
 
 _NAMED = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)=(.+)", re.DOTALL)
 
@@ -52,8 +61,8 @@ def serve_targets(
         DefinitionError: Two targets have the same name, or a tool cannot be served.
         UsageError: A target or an option is not valid.
     """
-    if token_env and transport != "http":
-        raise click.UsageError("--token-env is for --transport http")
+    if transport != "http":
+        _refuse_http_options()
     token = variable_of("--token-env", token_env) if token_env else None
     parts = _parts(targets)
     sent, guards = _headers(headers, parts), _guards(guardrails)
@@ -71,10 +80,6 @@ def serve_targets(
     if context is not None:
         run_until_stopped(context, serve, patience=STOP_SECONDS[transport])
         return
-    if transport == "stdio":
-        # A thread waits for a line of standard input, and Python would wait for the thread. So let
-        # Ctrl-C end the process at once.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
     if not any(target.startswith(SERVER) for _, target in parts):
         tools = [
             tool for prefix, target in parts for tool in _local(prefix, target, guards).values()
@@ -83,7 +88,21 @@ def serve_targets(
         return
     import anyio
 
+    if transport == "stdio":  # `mcp.serve` says why.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     anyio.run(serve, None)
+
+
+def _refuse_http_options() -> None:
+    """Refuse options of HTTP that a person has written.
+
+    Raises:
+        UsageError: There is one.
+    """
+    context = click.get_current_context()
+    for name, option in HTTP_ONLY.items():
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option} is for --transport http")
 
 
 class _Proxy:

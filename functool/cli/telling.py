@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from functool.integrations.visible import visible
+from functool.integrations.visible import visible, visible_line
 
 
 class Stopped(SystemExit):
@@ -67,5 +67,5 @@ def show_findings(findings: Mapping[str, list[str]], as_json: bool) -> None:
         click.echo(json.dumps(findings, indent=2))
         return
     for name, found in findings.items():
-        lines = [f"{name}: {finding}" for finding in found] or [f"{name}: ok"]
-        click.echo(visible("\n".join(lines)))
+        for finding in found or ["ok"]:
+            click.echo(visible_line(f"{name}: {finding}"))

@@ -10,7 +10,7 @@ from typing import Any
 
 
 @contextmanager
-def handled(number: int, handler: Callable[..., Any]) -> Iterator[None]:
+def handled(number: int, handler: Callable[..., Any] | signal.Handlers) -> Iterator[None]:
     """Handle a signal in this block, and as before after it.
 
     In another thread than the main one this does nothing: Python sets no handler there.

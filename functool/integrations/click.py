@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from decimal import Decimal
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,11 @@ except ModuleNotFoundError as _error:
 from functool import Context, Tool, ToolCall, ToolEvent, ToolResult, Toolset
 from functool.integrations.click_approval import NO_TERMINAL, answered, approve
 from functool.integrations.values import json_value
-from functool.integrations.visible import visible
+from functool.integrations.visible import visible, visible_line
 from functool.schema.json_schema import resolved
 
 FLAGS = ("--help", "--json", "--yes")
 METAVARS = {"string": "TEXT", "number": "FLOAT"}
-FORM_TYPES: dict[Any, Any] = {"integer": int, "number": float, "boolean": bool}
 
 
 def export(tool: Tool, *, from_json: bool = False) -> click.Command:
@@ -172,15 +172,23 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
         return dict.fromkeys(fields, True)
     answers = {}
     for name, part in fields.items():
-        choices = [str(choice) for choice in part.get("enum", ())]
+        choices = [each for each in part.get("enum", ()) if isinstance(each, (str, int, float))]
         kind = click.Choice(choices) if choices else FORM_TYPES.get(str(part.get("type")), str)
-        question = visible(str(part.get("title", name)))
+        question = visible_line(str(part.get("title", name)))
         default = part.get("default")
         answer = answered(click.prompt, question, default=default, type=kind, err=True)
         if answer is None:
             return None
         answers[name] = answer
     return answers
+
+
+def _items(given: Any) -> Any:
+    """Return the items of a list that a person has typed, separated by commas."""
+    return [item.strip() for item in given.split(",")] if isinstance(given, str) else given
+
+
+FORM_TYPES: dict[Any, Any] = {"integer": int, "number": float, "boolean": bool, "array": _items}
 
 
 def confirm(question: str) -> bool:
@@ -213,7 +221,7 @@ def progress_bar(context: Context[Any]) -> Iterator[None]:
             bar.start()
             bar.add_task(event.tool_name, total=None)
         told = str(event.data.get("message") or event.tool_name)[:2_000]
-        text = " ".join(visible(told).split())[:200]
+        text = visible_line(told)[:200]
         done, total = _number(event.data.get("done")), _number(event.data.get("total"))
         bar.update(bar.tasks[0].id, description=text, completed=done, total=total)
 
@@ -286,12 +294,12 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
     def __init__(self, part: dict[str, Any]) -> None:
         self._part = part
         kind = part.get("type")
-        self.name = kind if isinstance(kind, str) else "json"
+        self.name = visible(kind) if isinstance(kind, str) else "json"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         choices = self._part.get("enum", ())
         return (
-            f"[{'|'.join(map(str, choices))}]"
+            visible(f"[{'|'.join(map(str, choices))}]")
             if choices
             else METAVARS.get(self.name, self.name.upper())
         )
@@ -309,6 +317,12 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
             found = json_value(text)
         except ValueError:
             found = text
+        if (
+            isinstance(found, float)
+            and self._takes_text()
+            and Decimal(text) != Decimal(repr(found))
+        ):
+            return text.strip()  # A float has too few digits for it.
         if self.name != "json" and (
             isinstance(found, str) or (self.name == "object") is not isinstance(found, dict)
         ):
@@ -319,6 +333,9 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
             )
             self.fail(f"{text[:80]!r} is not {kind}.", param, ctx)
         return found
+
+    def _takes_text(self) -> bool:
+        return any(part.get("type") == "string" for part in self._part.get("anyOf", ()))
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

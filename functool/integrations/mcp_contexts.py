@@ -42,12 +42,11 @@ def one_client() -> Iterator[None]:
 
 @dataclass(slots=True)
 class Conversation:
-    """One conversation: the object that lives as long as it, and a context for each principal.
+    """One conversation: a context for each principal.
 
     `making` is held while a context is made, so that two first requests share one.
     """
 
-    owner: weakref.ref[Any]
     contexts: dict[str | None, Context[Any]] = field(default_factory=dict)
     making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -108,8 +107,8 @@ class Contexts:
         """Return the conversation of an owner. It is removed when it ends."""
         key = id(owner)
         if key not in self._kept:
-            kept = self._kept
-            self._kept[key] = Conversation(weakref.ref(owner, lambda _: kept.pop(key, None)))
+            self._kept[key] = Conversation()
+            weakref.finalize(owner, self._kept.pop, key)
         return self._kept[key]
 
 

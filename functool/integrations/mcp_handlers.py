@@ -66,21 +66,13 @@ class Handlers:
         self._page_size = page_size
         self._served: dict[str, Served] = {}
         self._replacing = asyncio.Lock()
-        self.serve(tools)
+        self._toolset = _toolset(tools)
+        self._served = self._described(self._toolset)
 
     @property
     def toolset(self) -> Toolset:
         """The tools that are served now."""
         return self._toolset
-
-    def serve(self, tools: Tools) -> None:
-        """Serve these tools from now on.
-
-        Raises:
-            DefinitionError: A tool cannot be served, or two have one name. The old tools stay.
-        """
-        tools = _toolset(tools)
-        self._toolset, self._served = tools, self._described(tools)
 
     async def replace(self, tools: Tools) -> None:
         """Serve these tools from now on, and describe them beside the event loop.

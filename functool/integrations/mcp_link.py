@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from functool import Context, ToolError, ToolResult
 from functool.integrations import mcp_untrusted as untrusted
-from functool.integrations.mcp_transport import MALFORMED, Endpoint, Rate
+from functool.integrations.mcp_transport import MALFORMED, Endpoint, Rate, named
 from functool.integrations.visible import visible
 
 Listed: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
@@ -37,6 +37,9 @@ MAX_ROUNDS = 10
 
 CLOSE_SECONDS = 10.0
 """How long a connection may take to close, before its task is cancelled and after it."""
+
+LISTEN_SECONDS = 10.0
+"""How long to wait before a server is asked again for a stream of changes. A proxy may cut it."""
 
 MAX_ERROR = 1_000
 """How many characters are shown of a server's error, or of a message of its progress."""
@@ -84,6 +87,7 @@ class Link:
         self._task: asyncio.Task[None] | None = None
         self._offered: dict[str, str] = {}
         self._doubtful = False
+        endpoint.streaming = self._doubt  # What changed before such a stream was not announced.
 
     async def open(self) -> list[types.Tool]:
         """Connect, return the definitions of the server, and pin new ones.
@@ -101,7 +105,7 @@ class Link:
             self._task.cancel()
             await self.close()
             if isinstance(error, Exception):
-                reason = self._endpoint.advice() or _reason(error, self._patience)
+                reason = _reason(error, self._patience)
                 raise ConnectionError(f"the MCP server cannot be reached: {reason}") from error
             raise
         return self._noted(listing)
@@ -170,13 +174,13 @@ class Link:
 
     async def _failure(self, client: Client, error: MCPError) -> ToolResult:
         """Return the result of a call that ended with an error of the protocol."""
-        # Servers also use this code for their own errors, and the SDK for too large an answer.
-        if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
-            return ToolResult.failed(self._endpoint.advice() or LOST, type="ConnectionError")
         # For an invalid answer, the SDK's message would show a part of it.
         reason = MALFORMED if error.code == types.PARSE_ERROR else _beginning(error.message)
-        reason = self._endpoint.advice() or reason or "The server gave no reason."
-        return ToolResult.failed(reason[:MAX_ERROR], type="MCPError", details={"code": error.code})
+        reason = reason or "The server gave no reason."
+        # Servers also use this code for their own errors, and the SDK for too large an answer.
+        if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
+            return ToolResult.failed(f"{LOST} Reason: {reason}", type="ConnectionError")
+        return ToolResult.failed(reason, type="MCPError", details={"code": error.code})
 
     async def _connected(self) -> Client:
         async with self._lock:
@@ -261,13 +265,21 @@ class Link:
         """Note changes of the tool list. Since 2026-07-28 a client has to subscribe to them."""
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
-        try:
-            async with client.listen(tools_list_changed=True) as changes:
-                self._doubt()  # Nobody heard of a change between the first listing and this.
-                async for _ in changes:
-                    self._doubt()
-        except (MCPError, SubscriptionLost):
-            self._doubtful = True
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    self._doubt()  # Nobody heard of a change between the last listing and this.
+                    async for _ in changes:
+                        self._doubt()
+                    if not changes.honored.tools_list_changed:
+                        return
+            except MCPError as error:
+                self._doubtful = True
+                if error.code in (types.METHOD_NOT_FOUND, types.INVALID_PARAMS):
+                    return
+            except SubscriptionLost:
+                self._doubtful = True
+            await asyncio.sleep(LISTEN_SECONDS)
 
 
 async def _list(client: Client) -> Listing:
@@ -333,7 +345,9 @@ def _reason(error: BaseException, patience: float) -> str:
         text = f"{text}. {COMMAND}"
     elif isinstance(error, TimeoutError) and not text:
         text = f"there was no answer within {patience:g} seconds"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if isinstance(error, MCPError) and text:
+        return text
+    return named(error, text)
 
 
 def _beginning(text: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
-from mcp.server.lowlevel.server import HandlerEntry
 from mcp.server.mcpserver import MCPServer
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
@@ -71,8 +70,9 @@ def _onto_server(host: Server[Any], handlers: Handlers, keys: Sequence[bytes] | 
         return await _both(handlers, request, params.cursor, theirs)
 
     async def call_tool(request: Request, params: types.CallToolRequestParams) -> Any:
-        own = called is None or handlers.find(params.name) is not None
-        return await (handlers.call_tool if own else _handler(called))(request, params)
+        if called is None or handlers.find(params.name) is not None:
+            return await handlers.call_tool(request, params)
+        return await called.handler(request, params)
 
     def input_schema(name: str) -> Mapping[str, Any] | None:
         return handlers.input_schema(name) or (schema_of(name) if schema_of else None)
@@ -81,11 +81,6 @@ def _onto_server(host: Server[Any], handlers: Handlers, keys: Sequence[bytes] | 
     host.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
     if schema_of is not None or listed is None:
         host.get_tool_input_schema = input_schema
-
-
-def _handler(entry: HandlerEntry[Any] | None) -> Any:
-    assert entry is not None
-    return entry.handler
 
 
 def _middleware(handlers: Handlers) -> Any:

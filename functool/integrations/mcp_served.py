@@ -15,16 +15,15 @@ from functool import (
     ArgumentError,
     DefinitionError,
     FunctionTool,
-    SchemaTool,
     Tool,
     ToolError,
     ToolResult,
-    WrapperTool,
 )
 from functool.dialects import mcp as dialect
 from functool.executors import in_thread, one_large
 from functool.guardrails.asking import is_large
-from functool.integrations.mcp_untrusted import WRAPS
+from functool.integrations.mcp_untrusted import WRAPS, answer_tool
+from functool.integrations.values import levels
 
 LAST_OLDER = "2025-11-25"
 BROKEN_PROMISE = "The tool's answer does not fit its own output schema."
@@ -49,7 +48,8 @@ class Served:
             raise DefinitionError(f"tool {tool.name!r} cannot be served: {rule}: {remedy}")
         self.tool = tool
         # An output guardrail may replace the value, so its schema is not published.
-        output = None if _is_guarded(tool) else tool.schema.output
+        is_guarded = any(level.output_guardrails for level in levels(tool))
+        output = None if is_guarded else tool.schema.output
         self._promised = output
         self.wraps = output is not None and output.get("type") != "object"
         # The older revisions need the output schema wrapped, so it is wrapped for the latest, too.
@@ -65,18 +65,16 @@ class Served:
         """Return a function that says whether a value fits the promised schema.
 
         Others may have written the schema, unless the tool is a function. It may come from a server
-        that is served again, or from a document. A `SchemaTool` checks such a schema safely.
+        that is served again, or from a document. `answer_tool` checks such a schema safely.
         """
         schema = self._promised or {}
-        if isinstance(_inner(self.tool), FunctionTool):
+        if any(isinstance(level, FunctionTool) for level in levels(self.tool)):
             return partial(Draft202012Validator(schema, registry=Registry()).is_valid)
-        part = {"answer": {"$id": "urn:answer", **schema}}
-        parameters = {"type": "object", "properties": part, "required": ["answer"]}
-        door = SchemaTool("answer", "", parameters, lambda given: None, max_argument_bytes=None)
+        checking = answer_tool(schema)
 
         def fits(value: Any) -> bool:
             try:
-                door.bind({"answer": value})
+                checking.bind({"answer": value})
             except ArgumentError:
                 return False
             return True
@@ -108,20 +106,6 @@ class Served:
         if not self.wraps:
             return {"structuredContent": plain}
         return {"structuredContent": {"result": plain}, "_meta": UNWRAP}
-
-
-def _inner(tool: Tool) -> Tool:
-    """Return the tool inside of all wrappers."""
-    while isinstance(tool, WrapperTool):
-        tool = tool.tool
-    return tool
-
-
-def _is_guarded(tool: Tool) -> bool:
-    """Whether a tool, or the tool inside of a wrapper, has output guardrails."""
-    if tool.output_guardrails:
-        return True
-    return isinstance(tool, WrapperTool) and _is_guarded(tool.tool)
 
 
 async def answer(result: ToolResult, served: Served | None) -> dict[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any, Literal
 
@@ -15,8 +16,10 @@ import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from sse_starlette.sse import AppStatus
 
 from functool.executors import in_thread
+from functool.integrations._signals import handled
 from functool.integrations.hosts import EVERYWHERE, is_loopback, same_secret
 from functool.integrations.mcp_bodies import bound_requests
 from functool.integrations.mcp_contexts import one_client
@@ -27,6 +30,9 @@ LOCAL = ("127.0.0.1", "localhost", "[::1]")
 LISTENING: dict[str, Any] = {"access_log": False, "timeout_graceful_shutdown": 5}
 """Options of uvicorn. A client may keep a request open for ever, so a server that is stopped waits
 only these seconds for its clients."""
+
+_ended_before: list[bool] = []
+"""For each server that runs, whether streams ended at once before. The first one is restored."""
 
 NO_TOKEN = b"This server wants a bearer token: send the header 'Authorization: Bearer TOKEN'.\n"
 
@@ -63,14 +69,18 @@ def serve(
         ValueError: There is no such transport, or others could reach the server without a token.
     """
     if transport != "http":
-        anyio.run(partial(serve_async, tools, transport, token=token, **options))
+        # A thread waits for a line of standard input, and Python would wait for the thread. So let
+        # Ctrl-C end the process at once.
+        with handled(signal.SIGINT, signal.SIG_DFL):
+            anyio.run(partial(serve_async, tools, transport, token=token, **options))
         return
     import uvicorn
 
     served = tools if isinstance(tools, ToolServer) else ToolServer(tools, **options)
     app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
     _check_port(host, port)
-    uvicorn.run(app, host=host, port=port, **LISTENING)
+    with _streams_that_stay():
+        uvicorn.run(app, host=host, port=port, **LISTENING)
 
 
 async def serve_async(
@@ -106,14 +116,31 @@ async def serve_async(
     app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
     _check_port(host, port)
     listener = uvicorn.Server(uvicorn.Config(app, host=host, port=port, **LISTENING))
-    serving = asyncio.create_task(listener.serve())
+    with _streams_that_stay():
+        serving = asyncio.create_task(listener.serve())
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            # If uvicorn were cancelled, its sockets would stay open.
+            listener.should_exit = True
+            await serving
+            raise
+
+
+@contextmanager
+def _streams_that_stay() -> Iterator[None]:
+    """Let the streams of a stopped server go on for as long as `LISTENING` says.
+
+    sse_starlette would end them at once, and with them the calls that they answer.
+    """
+    _ended_before.append(AppStatus.enable_automatic_graceful_drain)
+    AppStatus.enable_automatic_graceful_drain = False
     try:
-        await asyncio.shield(serving)
-    except asyncio.CancelledError:
-        # If uvicorn were cancelled, its sockets would stay open.
-        listener.should_exit = True
-        await serving
-        raise
+        yield
+    finally:
+        before = _ended_before.pop()
+        if not _ended_before:
+            AppStatus.enable_automatic_graceful_drain = before
 
 
 def http_app(
@@ -186,6 +213,8 @@ async def _serve_stdio(served: Server[Any]) -> None:
 
 def _check_port(host: str, port: int) -> None:
     """Raise an OSError if nobody can listen there. uvicorn would log that and end the program."""
+    if not 0 <= port <= 65_535:  # The system would take the rest of a division.
+        raise OSError(f"cannot listen on {host}, port {port}: ports end at 65535")
     try:
         found = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -193,6 +222,8 @@ def _check_port(host: str, port: int) -> None:
         # A name may have addresses of IPv6 only.
         family, *_, address = min(found, key=lambda each: each[0] != socket.AF_INET)
         socket.create_server(address, family=family).close()
+    except UnicodeError as error:  # A part of the name is too long.
+        raise OSError(f"cannot listen on {host}, port {port}: {error}") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise OSError(f"port {port} of {host} is in use: choose another one") from error

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from asyncio import sleep
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 from time import monotonic
@@ -46,7 +46,7 @@ the SDK takes ten microseconds for an empty one."""
 QUESTION_SECONDS = 10.0
 LINES = "functool_mcp_lines"
 MALFORMED = (
-    "The server's answer is not valid, or it is larger than 16 MiB,"
+    "The server's answer is not valid, or it was cut off, or it is larger than 16 MiB,"
     f" or it has more than {MAX_VALUES:,} JSON values, or it is compressed."
 )
 UNAUTHORIZED = (
@@ -55,6 +55,13 @@ UNAUTHORIZED = (
     "on the command line --header Authorization=NAME_OF_A_VARIABLE."
 )
 FORBIDDEN = "The server answered 403: it does not accept these credentials for this."
+GATEWAY = "The server answered {}, as a proxy in front of it does: the call may have run or not."
+ADVICE = {
+    401: UNAUTHORIZED,
+    403: FORBIDDEN,
+    **{status: GATEWAY.format(status) for status in (502, 504)},
+}
+"""What to say for the HTTP status of an answer."""
 
 _END = 1_000
 """How many characters are kept of the beginning, and of the end, of a line that is too long."""
@@ -81,7 +88,9 @@ class Rate:
 
 
 class Endpoint:
-    """How to reach one server. `status` is the HTTP status of its last answer.
+    """How to reach one server. `version` is the revision that both speak, once connected.
+
+    `streaming` is called for each stream on which the server may announce a change.
 
     Raises:
         TypeError: The target is not a URL, so it takes no headers or auth.
@@ -91,8 +100,8 @@ class Endpoint:
     def __init__(
         self, target: Any, headers: Mapping[str, str] | None = None, auth: Any = None
     ) -> None:
-        self.status: int | None = None
         self.version = ""
+        self.streaming: Callable[[], None] = lambda: None
         self._streams = Rate()
         self._headers, self._auth = dict(headers or {}), auth
         self._target = target
@@ -111,23 +120,19 @@ class Endpoint:
         Raises:
             TypeError: The target is not one that `connect` takes.
         """
-        target = _read(self._target)
-        if isinstance(target, (Server, MCPServer)):
-            return target
-        if isinstance(target, str):
+        self.version = ""
+        target = self._target
+        if _is_url(target):
             return self._checked(self._over_http(target))
-        if isinstance(target, StdioServerParameters):
-            return self._checked(stdio_client(target))
-        made = target() if callable(target) else target
+        command = _command(target)
+        if command is not None:
+            return self._checked(stdio_client(command))
+        made = target() if callable(target) and not hasattr(target, "__aenter__") else target
         if isinstance(made, (Server, MCPServer)):
             return made
-        if isinstance(made, (str, StdioServerParameters)) or not hasattr(made, "__aenter__"):
+        if not hasattr(made, "__aenter__"):
             raise TypeError(_no_target(made))
         return self._checked(made)
-
-    def advice(self) -> str:
-        """Return advice for the last answer's status, or an empty text."""
-        return {401: UNAUTHORIZED, 403: FORBIDDEN}.get(self.status or 0, "")
 
     @asynccontextmanager
     async def _checked(self, transport: Any) -> AsyncIterator[Any]:
@@ -138,7 +143,8 @@ class Endpoint:
     async def _over_http(self, url: str) -> AsyncIterator[Any]:
         # The limit counts compressed bytes, and an answer could be a thousand times as large.
         headers = {**self._headers, "Accept-Encoding": "identity"}
-        client = httpx2.AsyncClient(
+        client = _Client(
+            self,
             headers=headers,
             auth=self._auth,
             timeout=httpx2.Timeout(HTTP_SECONDS, read=STREAM_SECONDS),
@@ -155,33 +161,89 @@ class Endpoint:
             raise httpx2.StreamError("the server ended too many streams")
 
     async def _limit(self, response: httpx2.Response) -> None:
-        self.status = response.status_code
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
         limit: float = 0 if encoding not in ("", "identity") else MAX_ANSWER_BYTES
         if limit and is_stream:  # The SDK limits each event of a stream.
             limit = inf
-        # After any other error, the SDK would ask for the rest of a stream again.
-        error = httpx2.SSEError(MALFORMED) if is_stream else httpx2.StreamError(MALFORMED)
-        response.stream = _Limited(response.stream, limit, Values(events=is_stream), error)
+        if is_stream and response.request.method == "GET":
+            self.streaming()
+        response.stream = _Limited(response.stream, limit, is_stream)
+
+
+class _Client(httpx2.AsyncClient):
+    """An HTTP client that makes an error answer of what ends one request.
+
+    For an exception the SDK would end the whole connection, and all other calls with it. While
+    connecting, there are none.
+    """
+
+    def __init__(self, endpoint: Endpoint, **options: Any) -> None:
+        super().__init__(**options)
+        self._endpoint = endpoint
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            response = await super().send(request, **options)
+        except Exception as error:
+            if not self._endpoint.version:
+                raise
+            text = f"The request failed, and the call may have run or not ({named(error)})."
+            return _answer(request, 502, types.CONNECTION_CLOSED, text)
+        if (status := response.status_code) not in ADVICE:
+            return response
+        await response.aclose()
+        return _answer(request, status, types.INTERNAL_ERROR, ADVICE[status])
+
+
+def named(error: BaseException, text: str | None = None) -> str:
+    """Return the type of an error, and its text or another one.
+
+    The text of a request that cannot be sent may hold the value of a header, often a secret.
+    """
+    text = str(error) if text is None else text
+    if not text or isinstance(error, httpx2.LocalProtocolError):
+        return type(error).__name__
+    return f"{type(error).__name__}: {text}"
+
+
+def _answer(request: httpx2.Request, status: int, code: int, text: str) -> httpx2.Response:
+    """Return the answer of a server that refuses a request with an error of the protocol."""
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text}}
+    return httpx2.Response(status, json=error, request=request)
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A body that raises if it has more bytes or values than its limit."""
+    """A body that raises if it has more bytes or values than its limit, or is cut off.
 
-    def __init__(self, stream: Any, limit: float, values: Values, error: Exception) -> None:
-        self._stream, self._limit, self._values, self._error = stream, limit, values, error
+    A stream of events that is cut off just ends.
+    """
+
+    def __init__(self, stream: Any, limit: float, is_stream: bool) -> None:
+        self._stream, self._limit, self._is_stream = stream, limit, is_stream
+        self._values = Values(events=is_stream)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = 0
-        async for chunk in self._stream:
+        async for chunk in self._whole():
             seen += len(chunk)
             for at in range(0, len(chunk), PIECE):
                 piece = chunk[at : at + PIECE]
                 if seen > self._limit or not self._values.fit(piece.decode("latin-1")):
-                    raise self._error
+                    # After any other error, the SDK would ask for the rest of a stream again.
+                    kind = httpx2.SSEError if self._is_stream else httpx2.StreamError
+                    raise kind(MALFORMED)
                 yield piece
                 await sleep(0)
+
+    async def _whole(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._stream:
+                yield chunk
+        except httpx2.TransportError as error:
+            # The SDK would end the connection for it, and after two streams ask for no more.
+            if not self._is_stream:
+                raise httpx2.StreamError("the answer was cut off") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -254,9 +316,7 @@ class _Answers:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        while self._is_too_much(item := await self._stream.receive()):
-            pass
-        return self._checked_message(item)
+        return await self._next(self._stream.receive)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -265,7 +325,10 @@ class _Answers:
         return self
 
     async def __anext__(self) -> Any:
-        while self._is_too_much(item := await self._stream.__anext__()):
+        return await self._next(self._stream.__anext__)
+
+    async def _next(self, read: Callable[[], Awaitable[Any]]) -> Any:
+        while self._is_too_much(item := await read()):
             pass
         return self._checked_message(item)
 
@@ -333,31 +396,24 @@ def _call_id(answer: Any) -> str | int | None:
     return id if isinstance(id, (str, int)) and not isinstance(id, bool) else None
 
 
-def _read(target: Any) -> Any:
-    """Return a target as a URL, command parameters, a server, a transport, or a function.
+def _command(target: Any) -> StdioServerParameters | None:
+    """Return the command that a target is, or None. Its output is decoded with the limits.
+
+    If it names an encoding, it keeps that one.
 
     Raises:
-        TypeError: The target is none of these.
+        TypeError: The target is a list of words, but they are no command.
     """
-    if isinstance(target, str) and not _is_url(target):
+    if isinstance(target, str):
         target = shlex.split(target)
-    if isinstance(target, Sequence) and not isinstance(target, str):
+    if isinstance(target, Sequence):
         if not target or not all(isinstance(word, str) for word in target):
             raise TypeError(_no_target(target))
-        return _with_lines(StdioServerParameters(command=target[0], args=list(target[1:])))
-    if isinstance(target, StdioServerParameters):
-        return _with_lines(target)
-    if isinstance(target, (str, Server, MCPServer)) or hasattr(target, "__aenter__"):
-        return target
-    if not callable(target):
-        raise TypeError(_no_target(target))
-    return target
-
-
-def _with_lines(command: StdioServerParameters) -> StdioServerParameters:
-    """Return a command whose output is decoded with the limits, unless it names an encoding."""
-    is_plain = not {"encoding", "encoding_error_handler"} & command.model_fields_set
-    return command.model_copy(update={"encoding": LINES}) if is_plain else command
+        target = StdioServerParameters(command=target[0], args=list(target[1:]))
+    if not isinstance(target, StdioServerParameters):
+        return None
+    is_plain = not {"encoding", "encoding_error_handler"} & target.model_fields_set
+    return target.model_copy(update={"encoding": LINES}) if is_plain else target
 
 
 def _is_url(target: Any) -> bool:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 import mcp_types as types
@@ -230,19 +230,21 @@ def answer_check(definition: types.Tool) -> Check | None:
         DefinitionError: The schema is not valid.
     """
     schema = cleaned(definition.output_schema)
-    if schema is None:
-        return None
+    return None if schema is None else Check(answer_tool(schema), _is_wrapped(definition))
+
+
+def answer_tool(schema: dict[str, Any]) -> Tool:
+    """Return a tool with one argument, `answer`, of this schema. It is only bound, never called.
+
+    Raises:
+        DefinitionError: The schema is not valid.
+    """
     # With an `$id` of its own, references from the root of the schema, such as
     # `#/properties/name`, keep their meaning.
-    parameters = {
-        "type": "object",
-        "properties": {"answer": {"$id": "urn:answer", **schema}},
-        "required": ["answer"],
-    }
-    # The transport has limited the answer already.
-    handler = dict[str, Any].copy  # It is never called.
-    tool = SchemaTool("answer", "", parameters, handler, max_argument_bytes=None)
-    return Check(tool, _is_wrapped(definition))
+    part = {"answer": {"$id": "urn:answer", **schema}}
+    parameters = {"type": "object", "properties": part, "required": ["answer"]}
+    # Who has the answer has limited it already.
+    return SchemaTool("answer", "", parameters, dict[str, Any].copy, max_argument_bytes=None)
 
 
 async def result(answer: types.CallToolResult, check: Check | None) -> ToolResult:
@@ -321,18 +323,12 @@ def _is_wrapped(definition: types.Tool) -> bool:
         and isinstance(properties, dict)
         and isinstance(properties.get("result"), dict)
         and schema.get("required") == ["result"]
-        and all(str(ref).startswith("#/$defs/") for ref in _refs(schema))
+        and all(
+            str(node.get(keyword, "#/$defs/")).startswith("#/$defs/")
+            for node in walk(schema)
+            for keyword in ("$ref", "$dynamicRef")
+        )
     )
-
-
-def _refs(node: Any) -> Iterator[Any]:
-    if isinstance(node, list):
-        for item in node:
-            yield from _refs(item)
-    elif isinstance(node, dict):
-        yield from (value for key, value in node.items() if key in ("$ref", "$dynamicRef"))
-        for item in node.values():
-            yield from _refs(item)
 
 
 def _bytes(text: str) -> bytes:

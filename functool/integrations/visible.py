@@ -51,6 +51,11 @@ def visible(text: str) -> str:
     return "".join(coloured) + last
 
 
+def visible_line(text: str) -> str:
+    """Return `text` as one line, like `visible`. A second line would look like one of ours."""
+    return " ".join(visible(text).split())
+
+
 def is_visible(text: str) -> bool:
     """Whether a person sees all characters of a text."""
     if text.isascii() and text.isprintable():

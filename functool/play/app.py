@@ -126,8 +126,9 @@ async def serve(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise OSError(f"port {port} of {host} cannot be used: {error.strerror}") from error
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OSError(f"port {port} of {host} cannot be used: {reason}") from error
     with listening:
         port = listening.getsockname()[1]
         door = Door(app(desk), host=host, port=port, token=token)

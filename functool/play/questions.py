@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from functool import ApprovalRequest
+from functool.integrations.visible import visible_line
 from functool.layers.inbox import Inbox
 
 QUESTION = "question"
@@ -50,4 +51,5 @@ def _line(name: str, part: Mapping[str, Any], needed: bool) -> str:
     choices = [str(each) for each in part.get("enum", ())]
     kind = f"one of {', '.join(choices)}" if choices else str(part.get("type", "any value"))
     text = part.get("description") or part.get("title") or ""
-    return f"- {name}: {kind}{'' if needed else ', optional'}{f' ({text})' if text else ''}"
+    line = f"- {name}: {kind}{'' if needed else ', optional'}{f' ({text})' if text else ''}"
+    return visible_line(line)

@@ -4,6 +4,7 @@ import gzip
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event
 
 ESCAPES = "\x1b]0;owned\x07\x1b[31mred\u202egnp.exe\u2069"
 FORM = {
@@ -33,6 +34,11 @@ NAMES = (
     "reports",
     "flood",
     "fine",
+    "waits",
+    "gone",
+    "garbage",
+    "cut",
+    "gateway",
 )
 DEFINITIONS = [
     {"name": "schemaless", "inputSchema": {}},
@@ -137,7 +143,23 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             return
         name = said["params"]["name"] if said["method"] == "tools/call" else None
+        if name == "waits":
+            self.server.waits.set()
+            self.server.goes_on.wait(30)
+        if name == "gone":
+            return
+        if name == "garbage":
+            self.wfile.write(b"SSH-2.0-other\r\n\r\n")
+            return
+        if name == "gateway":
+            self.send_response(502)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<h1>Bad gateway</h1>")
+            return
         self.send_response(200)
+        if name == "cut":  # Half of the answer follows.
+            self.send_header("Content-Length", "1000000")
         streams = self.server.streams and name is not None
         self.send_header("Content-Type", "text/event-stream" if streams else "application/json")
         if name == "bomb":
@@ -151,7 +173,8 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer(said["id"], result_of(said["method"], said.get("params"))))
         else:
             body = called(said["id"], name)
-            self.wfile.write(b'event: message\nid: "\ndata: %s\n\n' % body if streams else body)
+            body = b'event: message\nid: "\ndata: %s\n\n' % body if streams else body
+            self.wfile.write(body[: len(body) // 2] if name == "cut" else body)
 
     def do_GET(self):
         self.send_response(405)
@@ -170,6 +193,7 @@ def listen(port=0, wants=None, streams=False):
     """
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.wants, server.refusal, server.streams = wants, 401, streams
+    server.waits, server.goes_on = Event(), Event()
     return server
 
 

@@ -402,6 +402,63 @@ def test_a_change_before_the_client_listens(mode):
     assert brought_in(server, work, mode=mode).error.type == "DefinitionChanged"
 
 
+async def appears(toolset, name):
+    """Wait for a tool that the server announces."""
+    while name not in toolset:
+        await asyncio.sleep(0.01)
+    return True
+
+
+def test_changes_are_heard_after_a_lost_subscription(monkeypatch):
+    """A client whose subscription was lost, as behind a proxy, subscribes again and lists the tools."""
+    monkeypatch.setattr("functool.integrations.mcp_link.LISTEN_SECONDS", 0.01)
+    server, subscriptions = mcp.server([OLD]), []
+    listen = server.get_request_handler("subscriptions/listen").handler
+
+    async def lost_at_first(context, params):
+        subscriptions.append(params)
+        if len(subscriptions) == 1:
+            raise MCPError(types.CONNECTION_CLOSED, "cut")
+        return await listen(context, params)
+
+    server.add_request_handler(
+        "subscriptions/listen", types.SubscriptionsListenRequestParams, lost_at_first
+    )
+
+    async def work(toolset):
+        while len(subscriptions) < 2:
+            await asyncio.sleep(0.01)
+        await server.replace([OLD, FunctionTool(NEW.func, name="late")])
+        return await appears(toolset, "late")
+
+    assert brought_in(server, work)
+
+
+@pytest.mark.parametrize("code", [types.METHOD_NOT_FOUND, types.INVALID_PARAMS])
+def test_a_server_without_subscriptions_is_asked_once(code, monkeypatch):
+    """A server that refuses a subscription is not asked again."""
+    monkeypatch.setattr("functool.integrations.mcp_link.LISTEN_SECONDS", 0)
+    server, subscriptions = mcp.server([OLD]), []
+
+    async def refuse(context, params):
+        subscriptions.append(params)
+        raise MCPError(code, "no")
+
+    server.add_request_handler(
+        "subscriptions/listen", types.SubscriptionsListenRequestParams, refuse
+    )
+
+    async def work(toolset):
+        while not subscriptions:
+            await asyncio.sleep(0.01)
+        for _ in range(10):
+            await toolset.call(ECHO)
+
+    brought_in(server, work)
+
+    assert len(subscriptions) == 1
+
+
 def test_a_change_that_comes_during_a_listing():
     """A change that is told while the client looks at the list again is looked at by the next call."""
     listings: list[str] = []

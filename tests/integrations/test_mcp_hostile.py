@@ -106,6 +106,88 @@ def test_a_malformed_answer_over_http(name, streams):
     assert fine.text == "ok"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gone", "may have run or not \\(RemoteProtocolError"),
+        ("garbage", "may have run or not \\(RemoteProtocolError"),
+        ("cut", "cut off"),
+        ("gateway", "answered 502.*may have run or not"),
+    ],
+)
+@pytest.mark.parametrize("streams", [False, True], ids=["body", "events"])
+def test_a_request_that_fails_ends_its_own_call_only(streams, name, said):
+    """What a proxy does to one request over HTTP ends no other call, and not the connection."""
+    with hostile(streams=streams) as server:
+
+        async def work(toolset):
+            other = asyncio.create_task(toolset.call(ToolCall(name="waits")))
+            await asyncio.to_thread(server.waits.wait, LIMIT)
+            failed = await toolset.call(ToolCall(name=name))
+            server.goes_on.set()
+            return failed, await other
+
+        failed, other = during(f"http://127.0.0.1:{server.server_port}/mcp", work)
+
+    if streams and name == "cut":
+        said = "ended without a response"
+    assert re.search(said, failed.error.message)
+    assert other.text == "ok"
+
+
+def test_a_login_that_fails_says_why():
+    """Where `auth` raises in the middle of a session, its call says so, and the next one works."""
+
+    class Login(httpx2.Auth):
+        wrong = False
+
+        def auth_flow(self, request):
+            if self.wrong:
+                raise ValueError("the issuer is another one")
+            yield request
+
+    login = Login()
+
+    async def work(toolset):
+        login.wrong = True
+        failed = await toolset.call(ToolCall(name="fine"))
+        login.wrong = False
+        return failed, await toolset.call(ToolCall(name="fine"))
+
+    with listening() as url:
+        failed, fine = during(url, work, auth=login)
+
+    assert "ValueError: the issuer is another one" in failed.error.message
+    assert fine.text == "ok"
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_token_that_cannot_be_sent_is_not_shown(at_once):
+    """Neither at the beginning nor in the middle of a session does an error show the token of `auth`."""
+
+    class Login(httpx2.Auth):
+        token = "s3cret\n" if at_once else "s3cret"
+
+        def auth_flow(self, request):
+            request.headers["Authorization"] = f"Bearer {self.token}"
+            yield request
+
+    login = Login()
+
+    async def work(toolset):
+        login.token = "s3cret\n"
+        return await toolset.call(ToolCall(name="fine"))
+
+    with listening() as url:
+        try:
+            said = during(url, work, auth=login).text
+        except ConnectionError as error:
+            said = str(error)
+
+    assert "LocalProtocolError" in said
+    assert "s3cret" not in said
+
+
 @pytest.mark.parametrize("streams", [False, True], ids=["body", "events"])
 def test_an_answer_lets_the_event_loop_work(streams, monkeypatch):
     """An answer over HTTP is read in small pieces, with other work between them: each byte may be a line of its own."""
@@ -284,6 +366,40 @@ def test_a_stream_that_always_ends_is_not_asked_for_without_end():
 
     assert result.error.type == "MCPError"
     assert MAX_STREAMS <= len(asked) <= MAX_STREAMS + 1  # And the first, which was a call.
+
+
+def test_streams_of_changes_that_are_cut_are_asked_for_again():
+    """However often a proxy cuts the stream of changes, it is asked for again, and the tools are listed."""
+    said = []
+
+    class Cut(mcp_hostile.Handler):
+        def do_GET(self):
+            said.append("stream")
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"id: 1\nretry: 0\ndata:\n\n")
+
+        def do_POST(self):
+            if b"tools/list" in self.rfile.peek():
+                said.append("list")
+            super().do_POST()
+
+        def end_headers(self):
+            self.send_header("Mcp-Session-Id", "s1")
+            super().end_headers()
+
+    async def work(toolset):
+        while said.count("stream") < 5:
+            await asyncio.sleep(0.01)
+        del said[:]
+        while "list" not in said:
+            await asyncio.sleep(0.01)
+
+    with hostile() as server:
+        server.RequestHandlerClass = Cut
+        during(f"http://127.0.0.1:{server.server_port}/mcp", work)
 
 
 @pytest.mark.parametrize("name", ["bytes", "noise"])

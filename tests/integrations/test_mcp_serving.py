@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import signal
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -130,6 +132,13 @@ def test_a_port_in_use_is_said():
             mcp.serve(tools, "http", port=port)
 
 
+@pytest.mark.parametrize(("host", "port"), [("x" * 64, 8000), ("127.0.0.1", 70_000)])
+def test_what_is_no_address_is_said(host, port):
+    """A name with too long a part, and a number that is no port, are an OSError that names them."""
+    with pytest.raises(OSError, match=f"cannot listen on {host}, port {port}"):
+        mcp.serve(tools, "http", host=host, port=port, token="t")
+
+
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_a_name_that_has_an_address_of_ipv6_only(monkeypatch):
     """The server listens there. A name without any address is an OSError."""
@@ -201,6 +210,82 @@ def test_a_client_that_stays_does_not_keep_a_server_from_ending(monkeypatch):
         return serving.cancelled()
 
     assert asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_call_of_a_stopped_server_ends(mode):
+    """A call that runs when its server is stopped may run to its end, and is answered."""
+
+    async def main():
+        begun = asyncio.Event()
+
+        @FunctionTool
+        async def work() -> str:
+            begun.set()
+            await asyncio.sleep(1.5)
+            return "done"
+
+        port = free_port()
+        serving = asyncio.create_task(mcp.serve_async(work, "http", port=port))
+        while not serving.done():
+            try:
+                url = f"http://127.0.0.1:{port}/mcp"
+                async with mcp.connect(url, mode=mode) as toolset:
+                    calling = asyncio.create_task(toolset.call(ToolCall(name="work")))
+                    await begun.wait()
+                    serving.cancel()
+                    result = await calling
+                    break
+            except ConnectionError:
+                await asyncio.sleep(0.05)
+        await asyncio.wait({serving})
+        return result
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)).text == "done"
+
+
+def test_a_server_that_ends_leaves_the_streams_of_others():
+    """Streams of the process end at once again only after the last of its servers has ended."""
+    status = mcp_serving.AppStatus
+
+    async def main():
+        ports, seen = [free_port(), free_port()], []
+        running = [
+            asyncio.create_task(mcp.serve_async(tools, "http", port=port, token="t"))
+            for port in ports
+        ]
+        for port in ports:
+            while True:
+                try:
+                    (await asyncio.open_connection("127.0.0.1", port))[1].close()
+                    break
+                except ConnectionError:
+                    await asyncio.sleep(0.05)
+        for each in running:
+            seen.append(status.enable_automatic_graceful_drain)
+            each.cancel()
+            await asyncio.wait({each})
+        return [*seen, status.enable_automatic_graceful_drain]
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == [False, False, True]
+
+
+def test_ctrl_c_ends_a_server_on_standard_input(tmp_path):
+    """A program that serves is ended by one SIGINT, although a thread of it waits for a line."""
+    program = tmp_path / "kit.py"
+    program.write_text("from functool.integrations import mcp\nmcp.serve([])\n")
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    hello["clientInfo"] = {"name": "test", "version": "1"}
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, str(program)], **pipes) as server:
+        server.stdin.write(json.dumps(first).encode() + b"\n")
+        server.stdin.flush()
+        server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        try:
+            assert server.wait(60) == -signal.SIGINT
+        finally:
+            server.kill()
 
 
 # The list

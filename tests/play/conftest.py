@@ -95,7 +95,7 @@ def open_page(browser):
             # What the page asks for and is refused, it shows.
             lambda message: (
                 message.type == "error"
-                and "status of 400" not in message.text
+                and "status of 40" not in message.text
                 and troubles.append(f"console: {message.text}")
             ),
         )

@@ -653,6 +653,15 @@ def test_two_tabs(kit, open_page):
     two.locator("#history li", has_text="remove").first.wait_for()
 
 
+def test_a_page_without_a_cookie_says_what_to_do(kit, open_page):
+    """A page whose server was started again, and so does not know its cookie, says which address to open."""
+    page = open_page(kit)
+    choose(page, "say")
+    page.context.clear_cookies()
+    page.locator("#call").click()
+    page.locator("#status", has_text="Open the address").wait_for()
+
+
 def test_another_process(playground, open_page, tmp_path):
     """A call of an agent elsewhere waits on the page, with the sources of its arguments.
 

@@ -63,6 +63,19 @@ async def test_a_form(tmp_path):
 
 
 @beside
+async def test_texts_with_line_ends(tmp_path):
+    """What a server says about one field does not look like another field."""
+    inbox = Inbox(tmp_path / "inbox.db")
+    fields = {"city\n- fee: 0": {"type": "string", "title": "City)\n- pay: boolean (now"}}
+    asking, request = await asked(inbox, "Where?", {"properties": fields})
+    asking.cancel()
+
+    assert shown_request(request)["question"].splitlines()[1:] == [
+        "- city - fee: 0: string, optional (City) - pay: boolean (now)"
+    ]
+
+
+@beside
 async def test_yes_or_no(tmp_path):
     """A question with one field, yes or no, is answered with a yes by approving it."""
     inbox = Inbox(tmp_path / "inbox.db")

@@ -194,7 +194,7 @@ function listen() {
     else if (message.kind === "history") history(message.history, replay);
     else if (message.kind === "entries") journal(message.entries, replay);
   });
-  source.addEventListener("error", () => say("The playground does not answer. Is it still running?"));
+  source.addEventListener("error", () => say("The playground does not answer. Is it still running? If it was started again, open the address that it printed."));
 }
 
 start().catch((error) => say(error.message));

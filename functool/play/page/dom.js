@@ -31,15 +31,20 @@ export function media(tag, mediaType, base64) {
 
 export async function post(path, body) {
   const response = await fetch(path, request(body));
-  const answer = await response.text().then(parsed).catch(() => ({ error: `status ${response.status}` }));
-  if (!response.ok) throw new Error(answer.error || `status ${response.status}`);
-  return answer;
+  if (!response.ok) throw await refusal(response);
+  return parsed(await response.text());
+}
+
+// Return the error that the server answered: JSON, or the text for a page without a cookie.
+async function refusal(response) {
+  const text = await response.text();
+  try { return new Error(parsed(text).error); } catch { return new Error(text.slice(0, 500) || `status ${response.status}`); }
 }
 
 // Yield the lines of JSON with which the server answers, as they come.
 export async function* lines(path, body, signal) {
   const response = await fetch(path, { ...request(body), signal });
-  if (!response.ok) throw new Error((await response.json()).error);
+  if (!response.ok) throw await refusal(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
