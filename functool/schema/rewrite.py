@@ -76,8 +76,7 @@ def rewritten(core: Any) -> Any:
         listed = [member for member in core["members"] if not isinstance(member.value, _SCALARS)]
     given = [item for item in listed if isinstance(item, (Enum, bytes))]
     if members := {_as_json(getattr(item, "value", item)): item for item in given}:
-        ref = made.pop("ref", None)
-        return _before(lambda sent: members.get(_as_json(sent), sent), made, ref=ref)
+        return outside(made, partial(_before, lambda sent: members.get(_as_json(sent), sent)))
     return made
 
 
@@ -103,10 +102,10 @@ def without_bools(core: Any, made: Any) -> Any:
         wanted = "a string"
     else:
         return made
-    ref = {"ref": made["ref"]} if "ref" in made else {}
-    made = {key: part for key, part in made.items() if key != "ref"}
     error: Any = {"custom_error_type": BOOL, "custom_error_message": f"{wanted}, not a boolean"}
-    return {**core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error), **ref}
+    return outside(
+        made, lambda bare: core_schema.tagged_union_schema({_TAG: bare}, _tag_of, **error)
+    )
 
 
 def _tag_of(sent: Any) -> str | None:
@@ -153,6 +152,12 @@ def inside(core: Any, change: Callable[[Any], Any]) -> Any:
     """
     made = {key: _inner(part, change) for key, part in core.items() if key in _INNER}
     return core if all(made[key] is core[key] for key in made) else {**core, **made}
+
+
+def outside(core: Any, wrap: Callable[[Any], Any]) -> Any:
+    """Return `wrap(bare)` with the name of a core schema, which `bare` no longer has."""
+    made = wrap({key: part for key, part in core.items() if key != "ref"})
+    return {**made, "ref": core["ref"]} if "ref" in core else made
 
 
 def choices_of(union: Any) -> list[Any]:
