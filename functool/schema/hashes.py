@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import count
+from operator import attrgetter
 from typing import Any
 
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
@@ -34,14 +36,12 @@ def compared(made: Any) -> Any:
     2. `_refuse_alike` checks their hashes.
     3. pydantic makes the set or dict of them.
     """
+    read = {key: part for key, part in made.items() if key not in _LENGTHS}
     # Lengths count equal items as one. So they are checked, like `fail_fast`, on what is made.
     whole: Any = {key: made[key] for key in ("type", "fail_fast", *_LENGTHS) if key in made}
     make = partial(_made, SchemaValidator(whole).validate_python)
-    read = {key: part for key, part in made.items() if key not in _LENGTHS}
-    if made["type"] in MAPPINGS:
-        read["keys_schema"] = _after(_Key, made["keys_schema"])
-    else:
-        read["type"] = "list"
+    key = "keys_schema" if "keys_schema" in made else "items_schema"
+    read[key] = _after(_Item, made.get(key, _ANY))
     return outside(read, partial(_after, make))
 
 
@@ -55,22 +55,26 @@ def is_hashed(core: Any) -> bool:
     return core["type"] in ("set", "frozenset") and core.get("items_schema", _ANY)["type"] != "str"
 
 
-class _Key:
-    """A key of a dict, with a hash that nobody can choose."""
+class _Item:
+    """An item of a set, or a key, that keeps its place, with a hash that nobody can choose."""
 
-    __slots__ = ("value",)
+    __slots__ = ("place", "value")
 
     def __init__(self, value: Any) -> None:
-        self.value = value
+        self.value, self.place = value, next(_places)
 
 
-def _made(make: Callable[[Any], Any], read: Any) -> Any:
+_places = count()
+
+
+def _made(make: Callable[[Any], Any], read: Collection[_Item]) -> Any:
     left.get().look()
-    is_dict = isinstance(read, Mapping)
-    items = [key.value for key in read] if is_dict else read
-    # An item without a hash is an error of pydantic, which names its place.
-    _refuse_alike([item for item in items if _has_hash(item)])
-    return make(dict(zip(items, read.values(), strict=True)) if is_dict else items)
+    items = sorted(read, key=attrgetter("place"))
+    values = [item.value for item in items]
+    _refuse_alike([value for value in values if _has_hash(value)])
+    if isinstance(read, Mapping):
+        return make({item.value: read[item] for item in items})
+    return make(values)  # An item without a hash is an error of pydantic, which names its place.
 
 
 def _has_hash(item: Any) -> bool:
