@@ -170,7 +170,7 @@ class PlainJsonSchema(GenerateJsonSchema):
 
 def require_tags(root: dict[str, Any]) -> None:
     """Require the tag in the members of each tagged union, as pydantic does despite a default."""
-    for union in walk(root):
+    for union in walk(root) if "$defs" in root else ():  # The members are classes.
         about, todo = union.get("discriminator"), [union]
         tag = about.get("propertyName") if isinstance(about, dict) else None
         while tag and todo:

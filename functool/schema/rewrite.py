@@ -92,15 +92,14 @@ def without_bools(core: Any, made: Any) -> Any:
         made: The same schema, changed in other ways.
     """
     kind = core["type"]
-    listed = {*map(type, _listed(core))}
-    home = core["function"]["function"].__module__ if kind == "function-plain" else ""
-    if kind in _NUMBERS:
-        wanted = _NUMBERS[kind]
-    elif bool not in listed and not listed.isdisjoint((int, float)):
-        wanted = "one of the choices"
-    elif f"{home}".startswith("pydantic."):  # It reads `true` as the address 0.0.0.1.
-        wanted = "a string"
-    else:
+    wanted = _NUMBERS.get(kind)
+    if kind in ("literal", "enum"):
+        listed = {*map(type, _listed(core))}
+        wanted = "one of the choices" if bool not in listed and listed & {int, float} else None
+    elif kind == "function-plain":  # That of pydantic reads `true` as the address 0.0.0.1.
+        home = f"{core['function']['function'].__module__}"
+        wanted = "a string" if home.startswith("pydantic.") else None
+    if wanted is None:
         return made
     error: Any = {"custom_error_type": BOOL, "custom_error_message": f"{wanted}, not a boolean"}
     return outside(
