@@ -77,8 +77,9 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
         definitions: The definitions of the references in `union`.
         brief: Whether a value that fits no member is one problem, not one of each member.
     """
-    choices = choices_of(union) if definitions and union["type"] == "union" else []
-    if not any(holds_others(followed(choice, definitions)) for choice in choices):
+    if union["type"] != "union" or not definitions:
+        return made
+    if not any(holds_others(followed(choice, definitions)) for choice in choices_of(union)):
         return made
     error = {"custom_error_type": NO_MEMBER, "custom_error_message": NO_MEMBER} if brief else {}
     tags = {f"{_TAG}{i}": choice for i, choice in enumerate(choices_of(made))}
