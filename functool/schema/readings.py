@@ -65,7 +65,7 @@ class ReadTooOften(Exception):
 
 
 def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) -> Any:
-    """Return a core schema that counts its readings, if it is a union that may be recursive.
+    """Return the core schema of a union that counts its readings, if it may be recursive.
 
     It tries only the members that may take the value: a list or an object, and of classes those
     whose required names are there. Any other member would copy the value, at every level, for an
@@ -77,9 +77,8 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
         definitions: The definitions of the references in `union`.
         brief: Whether a value that fits no member is one problem, not one of each member.
     """
-    if union["type"] != "union" or not definitions:
-        return made
-    if not any(holds_others(followed(choice, definitions)) for choice in choices_of(union)):
+    choices = choices_of(union) if definitions else ()
+    if not any(holds_others(followed(choice, definitions)) for choice in choices):
         return made
     error = {"custom_error_type": NO_MEMBER, "custom_error_message": NO_MEMBER} if brief else {}
     tags = {f"{_TAG}{i}": choice for i, choice in enumerate(choices_of(made))}
