@@ -112,7 +112,7 @@ test-newest: $(VENV)/.core
 			$(MAKE) test PYTHON="$$newest" VENV=.venv-newest; \
 		else echo "skipped: the newest Python is that of $(VENV), which make test uses"; fi
 
-#: make test-oldest      the core's tests with the oldest pydantic, jsonschema and docstring-parser that functool allows
+#: make test-oldest      the core's tests with the oldest pydantic and jsonschema that functool allows
 test-oldest: .venv-oldest/.filled
 	.venv-oldest/bin/python $(PYTEST) $(CORE_TESTS) --hypothesis-profile=quick
 

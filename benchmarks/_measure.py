@@ -52,9 +52,7 @@ def ratio_async(
 
 def heading() -> str:
     """Return the machine and the versions, in one line."""
-    packages = " ".join(
-        f"{name} {version(name)}" for name in ("pydantic", "pydantic_core", "docstring_parser")
-    )
+    packages = " ".join(f"{name} {version(name)}" for name in ("pydantic", "pydantic_core"))
     return f"{platform.machine()}, Python {platform.python_version()}, {packages}"
 
 

@@ -45,32 +45,14 @@ class ToolEvent:
 class _Stored(NamedTuple):
     """A decision, or a grant that a call has used.
 
-    `until` says how long it may be used, by `time.monotonic`; 0.0 is for one call only. `request`
-    is what the host has decided about.
+    `until` says how long it may be used, in seconds since the epoch, so that a pickled context can
+    be used on another machine; 0.0 is for one call only. `request` is what the host has decided
+    about.
     """
 
     until: float
     made: Any
     request: Any = None
-
-
-class _Expiring(dict[str, _Stored]):
-    """Decisions by digest. A pickle holds the time that they have left, for another clock."""
-
-    def __reduce__(self) -> Any:
-        now, today = time.monotonic(), time.time()
-        left = {key: (end - now, end - now + today, *made) for key, (end, *made) in self.items()}
-        return _expiring_again, (left,)
-
-
-def _expiring_again(left: Mapping[str, tuple[Any, ...]]) -> _Expiring:
-    """Return pickled decisions. The time on the way is subtracted, by the dates of both machines.
-
-    If one of the dates is wrong, a decision has at most the time that it had when it was pickled.
-    """
-    now, today = time.monotonic(), time.time()
-    ends = {key: now + min(most, until - today) for key, (most, until, *_) in left.items()}
-    return _Expiring({key: _Stored(ends[key], *made) for key, (_, _, *made) in left.items()})
 
 
 @dataclass(slots=True)
@@ -132,7 +114,7 @@ class Context(Generic[Deps]):
         self.notes: dict[str, Any] = {}
         # All views of a context share these objects.
         self._listeners: list[tuple[Listener, bool]] = []
-        self._stored: dict[str, _Stored] = _Expiring()
+        self._stored: dict[str, _Stored] = {}
         self._grants: dict[str, Grant] = {}
 
     @staticmethod
@@ -174,7 +156,7 @@ class Context(Generic[Deps]):
         approver that remembers answers needs this method.
         """
         again = getattr(self.approver, "fresh", lambda: self.approver)
-        own: dict[str, Any] = {"_stored": _Expiring(), "_grants": {}, "_handed": None}
+        own: dict[str, Any] = {"_stored": {}, "_grants": {}, "_handed": None}
         own |= {"approver": again(), "state": {}, "_mailbox": None, "_used": {}}
         return self.view(call=None, schema=None, **own)
 
@@ -305,7 +287,7 @@ class Context(Generic[Deps]):
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
         edited = None if arguments is None else json_copy(arguments)
         decision = Decision(approved=True, arguments=edited)
-        self._store(request, time.monotonic() + expires_in, decision)
+        self._store(request, time.time() + expires_in, decision)
 
     def deny(self, request: ApprovalRequest, reason: str = "") -> None:
         """Refuse the call of `request` once; the model reads `reason`.
@@ -324,7 +306,7 @@ class Context(Generic[Deps]):
         if self.call is None:
             return None
         found = self._stored.pop(digest, None)
-        if found is not None and found.until > time.monotonic():
+        if found is not None and found.until > time.time():
             self._used = {**self._used, digest: found}
         known = self._used.get(digest)
         return None if known is None else known.made
@@ -334,7 +316,7 @@ class Context(Generic[Deps]):
         if request is None:
             return bool(self._stored)
         found = self._stored.get(request.digest)
-        return found is not None and found.until > time.monotonic()
+        return found is not None and found.until > time.time()
 
     def decided_labels(self, request: ApprovalRequest) -> dict[str, list[str]]:
         """Return the labels that somebody saw who has decided about the call of a request.
@@ -412,7 +394,7 @@ class Context(Generic[Deps]):
         if not request.matches_itself:
             wrong = "it was changed after it was made"
             raise ValueError(f"the request does not match its own digest: {wrong}")
-        now = time.monotonic()
+        now = time.time()
         for digest in [key for key, made in [*self._stored.items()] if made.until <= now]:
             self._stored.pop(digest, None)  # Nobody made that call in time.
         self._stored[request.digest] = _Stored(expires, decision, request)

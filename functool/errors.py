@@ -17,12 +17,10 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from functool.approval import ApprovalRequest
 from functool.close_names import close_names
-
-if TYPE_CHECKING:
-    from functool.approval import ApprovalRequest
 
 MAX_PROBLEMS = 6
 MAX_MESSAGE = 4_000

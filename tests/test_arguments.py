@@ -248,6 +248,21 @@ def test_no_number_of_any_type_is_infinite(number):
         )
 
 
+@pytest.mark.parametrize("depth", [0, 100])
+def test_untyped_further_arguments_have_the_limits_of_any_value(depth):
+    """Neither an infinite number nor a hundred levels get into `**kwargs` without an annotation."""
+    ran = []
+
+    @FunctionTool
+    def take(**more):
+        ran.append(more)
+
+    sent = f'{{"a": {"[" * depth}{"1" if depth else "1e999"}{"]" * depth}}}'
+
+    assert call(take, sent).error.type == "ArgumentError" and ran == []
+    assert call(take, '{"a": [1e9]}').success
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("annotation", [float, Any, Point])
 def test_a_mapping_with_nan_is_refused(annotation, value):

@@ -8,7 +8,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from functool.schema.docstrings import Docstring, parse
-from tests.support import python
 
 GOOGLE = """Search the web.
 
@@ -104,32 +103,11 @@ def test_styles(text):
     assert parse(text) == expected
 
 
-def test_plain_text_needs_no_parser():
-    """Plain prose is its own cleaned text, and docstring-parser stays unloaded until a section of NumPy's is met."""
-    code = """
-import sys
-from functool.schema.docstrings import parse
-found = parse("Add.\\n\\n    Two: numbers.\\n      - a\\n    ")
-assert (found.summary, found.params, found.returns) == ("Add.\\n\\nTwo: numbers.\\n  - a", {}, ""), found
-assert "docstring_parser" not in sys.modules
-assert parse("Add.\\n\\nParameters\\n----------\\na\\n    x").params == {"a": "x"}
-assert "docstring_parser" in sys.modules
-"""
-    done = python(code)
+def test_plain_text_is_kept():
+    """Plain prose is its own cleaned text."""
+    text = "Add.\n\n    Two: numbers.\n      - a\n    "
 
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_parser_failure_leaves_the_text(monkeypatch):
-    """When docstring-parser raises, its section stays prose, and the rest of the docstring is read."""
-
-    def broken(self, text):
-        raise IndexError(text)
-
-    monkeypatch.setattr("docstring_parser.numpydoc.ParamSection.parse", broken)
-    text = "S.\n\nParameters\n----------\na\n    A.\n\nReturns\n-------\nint\n    R.\n"
-
-    assert parse(text) == Docstring("S.\n\nParameters\n----------\na\n    A.", {}, "R.")
+    assert parse(text) == Docstring("Add.\n\nTwo: numbers.\n  - a", {}, "")
 
 
 def params(text):

@@ -12,7 +12,7 @@ from functool import DefinitionError, FunctionTool, Toolset
 
 PACKAGES = [
     "json", "textwrap", "statistics", "shutil", "calendar", "difflib", "html", "urllib", "email", "asyncio", "tempfile", "random", "fractions", "ipaddress", "zoneinfo",
-    "attr", "jsonschema", "referencing", "anyio", "docstring_parser", "httpx2", "rich", "starlette", "click",
+    "attr", "jsonschema", "referencing", "anyio", "httpx2", "rich", "starlette", "click",
 ]  # fmt: skip
 
 

@@ -18,10 +18,9 @@ def names(requirements):
 
 
 def test_dependencies():
-    """The core needs four packages; every other library is an extra."""
+    """The core needs three packages; every other library is an extra."""
     assert names(PROJECT["dependencies"]) == {
         "pydantic",
-        "docstring-parser",
         "typing-extensions",
         "jsonschema",
     }

@@ -1712,6 +1712,8 @@ class Exact(BaseModel, strict=True):
         (OrderedDict[int, int], {str(i): i for i in range(1_500, 0, -1)}),
         (Counter[int], {str(i): i for i in range(1_500)}),
         (list[str] | frozenset[int], [*range(1_500)]),
+        (set[int] | list[int], [*range(1_500)]),
+        (tuple[int, ...] | set[int], [*range(1_500)]),
         (Annotated[set[int], Field(max_length=1_400)], [*range(1_400), *range(200)]),
         (Annotated[dict[int, int], Field(max_length=1)], {"1": 1, "01": 2}),
         (

@@ -872,7 +872,7 @@ def test_an_empty_array_is_the_empty_list() -> None:
 
 
 def test_recursion_that_needs_no_decoding_is_trivial() -> None:
-    """A recursive type is walked only if something in it changes."""
+    """A recursive type is walked only if something changes in the values of the tool."""
     tree = {**obj(v=INT, kids=array(ref("Tree"))), "title": "Tree"}
     leafy = {**tree, "properties": {**tree["properties"], "w": INT}}
 

@@ -37,7 +37,7 @@ def requirements(packages: Sequence[str]) -> list[str]:
         pins = read_pins(HERE / "pins.txt")
         return sorted(pins[name] for name in (*packages, *SHARED))
     core = read_pins(ROOT / "tests/requirements/core.txt")
-    names = ("pydantic", "docstring-parser", "typing-extensions", "jsonschema")
+    names = ("pydantic", "typing-extensions", "jsonschema")
     return sorted(core[name] for name in names)
 
 

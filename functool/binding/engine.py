@@ -23,18 +23,8 @@ T = TypeVar("T")
 MAX_STEPS = 100_000
 """How many steps one check may take, roughly one for each keyword: about half a second of work."""
 
-_LOOPS = {
-    **dict.fromkeys(("enum", "const", "type"), 8),
-    **dict.fromkeys(("$ref", "$dynamicRef"), 4),
-    **dict.fromkeys(("required", "properties", "dependentRequired", "dependentSchemas"), 160),
-}
-"""Keywords that loop over their members, and how many members count as one more step."""
-
-_EACH = {
-    **dict.fromkeys(("items", "contains", "unevaluatedItems"), 16),
-    **dict.fromkeys(("additionalProperties", "unevaluatedProperties", "propertyNames"), 8),
-}
-"""Keywords that look at each part of a value, and how many parts count as one more step."""
+_PARTS = 16
+"""How many members of a keyword, or items of a value, count as one more step."""
 
 _TOKEN = re.compile(
     r"\\(?:[xuUpP]\{[^}]*}?|[pP]\w|.)|\[(?:\\.|[^]\\])*]?|\{([0-9,]*)\}|.", re.DOTALL
@@ -82,18 +72,18 @@ def _setting(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 
 def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
-    steps = 5 if word.endswith("ef") else 1  # Following a `$ref` takes five times as long.
-    members, each = _LOOPS.get(word), _EACH.get(word, 160)
+    is_reference = word.endswith("ef")
 
     def step(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        more = len(instance) // each if isinstance(instance, (list, dict)) else 0
+        long = len(instance) if isinstance(instance, (list, dict)) else 0
+        long *= 2 if isinstance(instance, dict) else 1  # A name takes longer than an index.
         if word == "contains" and wanted is False:  # jsonschema makes a mismatch for each item.
-            more *= each
-        if members:
-            more += _count(wanted, word in ("enum", "const")) // members
-        _work.get().spend(steps + more)
+            long *= _PARTS
+        # Following a reference takes five times as long, and longer if it names many steps.
+        steps = 5 + len(str(wanted)) // 4 if is_reference else 1 + _count(wanted, word) // _PARTS
+        _work.get().spend(steps + long // _PARTS)
         # jsonschema itself follows a reference to the keywords that evaluate something.
-        if _asks_evaluated.get() and not word.endswith("ef"):
+        if _asks_evaluated.get() and not is_reference:
             return _evaluated(word, validator, wanted, instance, schema)
         return _counted(check(validator, wanted, instance, schema))
 
@@ -112,13 +102,13 @@ def _counted(errors: Any) -> Iterator[Any]:
         yield error
 
 
-def _count(wanted: Any, deep: bool) -> int:
-    """Return how many members a keyword has. With `deep`, members of members count too."""
-    if not isinstance(wanted, (list, dict, str)):
+def _count(wanted: Any, word: str) -> int:
+    """Return how many members a keyword has. Of `enum` and `const`, those inside count too."""
+    if not isinstance(wanted, (list, dict)):
         return 0
     inner = wanted.values() if isinstance(wanted, dict) else wanted
-    nested = [item for item in inner if deep and isinstance(item, (list, dict))]
-    return len(wanted) + sum(_count(item, True) for item in nested)
+    deep = word in ("enum", "const")
+    return len(wanted) + (sum(_count(item, word) for item in inner) if deep else 0)
 
 
 def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from functool.schema.json_schema import children, resolved, walk
+from functool.schema.json_schema import children, resolved
 from functool.schema.shapes import TYPES, is_type, part_at, types_of, values_of
 
 _DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
@@ -47,17 +47,19 @@ def _of_value(value: Any) -> set[str]:
 
 
 def kinds_of(root: Mapping[str, Any]) -> set[str]:
-    """Return the types in a JSON Schema of arguments, at any depth below its root.
+    """Return the types in a function's JSON Schema of arguments, at any depth below its root.
 
     The set also holds `any` if a part allows values, items or names of which it says nothing.
     """
     kinds: set[str] = set()
-    for schema in (part for part in walk(root) if part is not root):
-        types, inner = {*types_of(schema)}, [part for _, part in children(schema)]
-        is_told = inner or "$ref" in schema or values_of(schema) is not None
-        if True in inner or not (is_told or types - {"array", "object"}):
-            types.add("any")
-        kinds |= types
+    todo = [*(part for _, part in children(root)), *root.get("$defs", {}).values()]
+    for part in todo:  # It grows on the way.
+        schema = {} if part is True else part
+        if schema is not False:
+            types, inner = {*types_of(schema)}, [child for _, child in children(schema)]
+            is_told = inner or "$ref" in schema or values_of(schema) is not None
+            kinds |= types if is_told or types - {"array", "object"} else {*types, "any"}
+            todo += inner
     return kinds
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import FrameType, FunctionType
 from typing import Any
 
-from functool.errors import DefinitionError, SchemaError
+from functool.errors import DefinitionError
 from functool.schema import docstrings
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -94,19 +94,16 @@ def located(error: DefinitionError, func: Any) -> DefinitionError:
     name = getattr(inner, "__qualname__", type(inner).__qualname__)
     if code is None:  # A class, or a function that is not written in Python.
         return at_caller(error, name)
-    return _with_message(error, f"{name} ({code.co_filename}:{code.co_firstlineno}): {error}")
+    error.args = (f"{name} ({code.co_filename}:{code.co_firstlineno}): {error}",)
+    return error
 
 
 def at_caller(error: DefinitionError, name: object) -> DefinitionError:
     """Return the error with the tool's name, and the file and line that create it, before it."""
     frame = outer_frame()
     where = f" ({frame.f_code.co_filename}:{frame.f_lineno})" if frame else ""
-    return _with_message(error, f"{name or 'a tool'}{where}: {error}")
-
-
-def _with_message(error: DefinitionError, message: str) -> DefinitionError:
-    reasons = getattr(error, "reasons", None)
-    return DefinitionError(message) if reasons is None else SchemaError(message, reasons)
+    error.args = (f"{name or 'a tool'}{where}: {error}",)
+    return error
 
 
 def outer_frame() -> FrameType | None:

@@ -86,12 +86,13 @@ def compiled(core: Any, *, brief: bool, strict_only: bool = False) -> Callable[.
         made = inside(part, partial(changed, is_long=is_long))
         if brief and part["type"] in MANY:
             made = {**made, "fail_fast": True}
-        made = with_tags(part, made, definitions)
+        is_union = part["type"] == "union"
+        made = with_tags(part, made, definitions) if is_union else made
         limit = compared if is_hashed(made) else timed if is_slow(part, definitions) else None
         if limit is not None:
             found.add("slow")
             made = limit(made) if is_long else made
-        bounds = counted(part, counted_pattern(made), definitions, brief)
+        bounds = counted(part, made, definitions, brief) if is_union else counted_pattern(made)
         if bounds is not made:
             found.add("limited")
         refuses_bools = strict_only and part["type"] in ("int", "float")

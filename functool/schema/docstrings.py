@@ -1,9 +1,9 @@
 """Parse a docstring: the tool's description, and the texts on its arguments and result.
 
-This file splits the text into prose and sections. docstring-parser reads NumPy sections; it is
-imported when there is one. It is not used for other styles, because it loses text there: it drops a
-parameter with a colon in its type, joins paragraphs, drops prose after a section, and fails on a
-whole docstring for one odd item. Types are skipped, because the annotations are more reliable.
+This file splits the text into prose and sections. The package docstring-parser is not used, because
+it loses text: it drops a parameter with a colon in its type, joins paragraphs, drops prose after a
+section, and fails on a whole docstring for one odd item. Types are skipped, because the annotations
+are more reliable.
 """
 
 import inspect
@@ -142,16 +142,14 @@ def _read_items(body: str) -> list[tuple[str, str]]:
     return [(names, inspect.cleandoc("\n".join(lines))) for names, lines in items]
 
 
-def _read_numpy(title: str, body: str) -> list[tuple[str, str]] | None:
-    from docstring_parser.numpydoc import ParamSection, ReturnsSection
-
-    section: Any = ReturnsSection if title in _RETURNS else ParamSection
-    try:
-        items = list(section(title, title).parse(inspect.cleandoc(body)))
-    except Exception:  # docstring-parser may raise anything, such as IndexError.
-        return None
+def _read_numpy(title: str, body: str) -> list[tuple[str, str]]:
+    """Return the names and texts of a NumPy section, in which a text is indented below its name."""
+    entries = re.split(r"\n(?=\S)", inspect.cleandoc(body))
+    parts = [entry.partition("\n") for entry in entries]
+    items = [(first, inspect.cleandoc(f"\n{text}").strip()) for first, _, text in parts]
     if title not in _RETURNS:
-        return [(item.arg_name or "", item.description or "") for item in items]
+        return [(first.partition(":")[0], text) for first, text in items]
     # The first line should hold the type, but many authors write their sentence there.
-    firsts = ((item.description, item.type_name or "") for item in items)
-    return [(_OUTCOME, text or (first if " " in first else "")) for text, first in firsts]
+    kinds = [first.partition(":")[2] or first for first, _ in items]
+    both = zip(items, kinds, strict=True)
+    return [(_OUTCOME, text or (kind if " " in kind.strip() else "")) for (_, text), kind in both]

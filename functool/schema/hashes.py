@@ -16,7 +16,7 @@ from typing import Any
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
 
 from functool.schema.readings import left
-from functool.schema.rewrite import MAPPINGS
+from functool.schema.rewrite import MAPPINGS, outside
 
 FEW_ITEMS = 2_048
 """A shorter text has so few items that comparing all of them with each other takes no time."""
@@ -36,13 +36,13 @@ def compared(made: Any) -> Any:
     2. `_refuse_alike` checks their hashes.
     3. pydantic makes the set or dict of them.
     """
-    read = {key: part for key, part in made.items() if key not in ("ref", *_LENGTHS)}
+    read = {key: part for key, part in made.items() if key not in _LENGTHS}
     # Lengths count equal items as one. So they are checked, like `fail_fast`, on what is made.
     whole: Any = {key: made[key] for key in ("type", "fail_fast", *_LENGTHS) if key in made}
     make = partial(_made, SchemaValidator(whole).validate_python)
     key = "keys_schema" if "keys_schema" in made else "items_schema"
     read[key] = _after(_Item, made.get(key, _ANY))
-    return {**_after(make, read), **({"ref": made["ref"]} if "ref" in made else {})}
+    return outside(read, partial(_after, make))
 
 
 _LENGTHS = ("min_length", "max_length")

@@ -35,11 +35,9 @@ def signature_of(func: Callable[..., Any]) -> inspect.Signature:
 
 def fixed_keywords(func: Any) -> tuple[str, ...]:
     """Return the keywords that a partial has set. A model neither sees nor sets them."""
-    fixed: tuple[str, ...] = ()
-    while isinstance(func, functools.partial):
-        fixed = (*fixed, *func.keywords)
-        func = func.func
-    return fixed
+    if not isinstance(func, functools.partial):
+        return ()
+    return (*func.keywords, *fixed_keywords(func.func))
 
 
 def unreadable(annotation: Any, name: str, error: Exception) -> DefinitionError:

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from functool.errors import DefinitionError
+from functool.pointers import unescaped
 
 UNSET: Any = ...  # Not a JSON value, and the same object after a deep copy.
 
@@ -38,7 +39,7 @@ def lookup(root: Any, ref: Any) -> Any:
     node = root
     for part in ref.split("/")[1:]:
         # Some authors percent-encode names in a reference, others do not.
-        names = [name.replace("~1", "/").replace("~0", "~") for name in (part, unquote(part))]
+        names = [unescaped(part), unescaped(unquote(part))]
         if isinstance(node, list):
             place = int(part[:9]) if part.isascii() and part.isdigit() else len(node)
             node = node[place] if place < len(node) else UNSET
@@ -119,7 +120,7 @@ class Names:
         return self._targets.get(name, {})
 
     def _free_name(self, ref: str) -> str:
-        last = unquote(ref.rpartition("/")[2]).replace("~1", "/").replace("~0", "~")
+        last = unescaped(unquote(ref.rpartition("/")[2]))
         stem = name = re.sub(r"[^A-Za-z0-9_.-]", "_", last) or "_"
         while name in self._targets:
             self._numbers[stem] = number = self._numbers.get(stem, 1) + 1

@@ -11,14 +11,14 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import Field
 from pydantic.fields import FieldInfo
-from pydantic_core import from_json, to_json, to_jsonable_python
+from pydantic_core import to_jsonable_python
 from typing_extensions import Doc
 
 from functool.call import ToolCall
 from functool.context import Context, Inject
 from functool.errors import DefinitionError
 from functool.schema.core import core_of
-from functool.schema.plain import order_sets
+from functool.schema.plain import default_form
 
 EMPTY = inspect.Parameter.empty
 
@@ -52,9 +52,7 @@ class Parameter:
         """
         with suppress(Exception):
             if self.default is not EMPTY:
-                plain = to_jsonable_python(self.default)
-                order_sets(self.default, plain)
-                return from_json(to_json(plain), allow_inf_nan=False)
+                return default_form(self.default, to_jsonable_python(self.default))
         return EMPTY
 
 

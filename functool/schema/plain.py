@@ -64,11 +64,7 @@ class PlainJsonSchema(GenerateJsonSchema):
             PydanticSerializationError: This is such a default.
         """
         with suppress(ValueError):
-            form = super().encode_default(dft)
-            order_sets(dft, form)
-            # Both, because pydantic may encode infinity inside of a list as null.
-            both = to_json([form, dft], fallback=str)
-            return from_json(both, allow_inf_nan=False)[0]
+            return default_form(dft, super().encode_default(dft))
         raise PydanticSerializationError("JSON cannot express it")
 
     def field_is_present(self, field: Any) -> bool:
@@ -169,7 +165,7 @@ class PlainJsonSchema(GenerateJsonSchema):
 
 def require_tags(root: dict[str, Any]) -> None:
     """Require the tag in the members of each tagged union, as pydantic does despite a default."""
-    for union in walk(root):
+    for union in walk(root) if "$defs" in root else ():  # The members are classes.
         about, todo = union.get("discriminator"), [union]
         tag = about.get("propertyName") if isinstance(about, dict) else None
         while tag and todo:
@@ -192,7 +188,18 @@ def key_text(choice: Any) -> str:
     return str(choice).lower() if isinstance(choice, bool) else str(choice)
 
 
-def order_sets(value: Any, plain: Any) -> None:
+def default_form(value: Any, plain: Any) -> Any:
+    """Return `plain`, the JSON form of a default `value`, with its sets in order.
+
+    Raises:
+        ValueError: JSON cannot express it, such as infinity.
+    """
+    _order_sets(value, plain)
+    # Both, because pydantic may encode infinity inside of a list as null.
+    return from_json(to_json([plain, value], fallback=str), allow_inf_nan=False)[0]
+
+
+def _order_sets(value: Any, plain: Any) -> None:
     """Sort the lists that were sets in `plain`, the JSON form of a value.
 
     The order of texts in a set differs from process to process.
@@ -215,6 +222,6 @@ def order_sets(value: Any, plain: Any) -> None:
     was_set = isinstance(value, (set, frozenset))
     was_set = was_set and plain == from_json(to_json(value, fallback=str))
     for part, form in zip(parts, inner, strict=False):
-        order_sets(part, form)
+        _order_sets(part, form)
     if was_set and isinstance(plain, list):
         plain.sort(key=to_json)

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
-from functool.schema.rewrite import MAPPINGS, choices_of, fields_of, followed, holds_others
+from functool.schema.rewrite import MAPPINGS, choices_of, fields_of, followed, holds_others, outside
 
 NO_MEMBER = "functool.no_member"
 """The type of the error of a whole union, where its members are not described."""
@@ -70,7 +70,7 @@ class ReadTooOften(Exception):
 
 
 def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) -> Any:
-    """Return a core schema that counts its readings, if it is a union that may be recursive.
+    """Return the core schema of a union that counts its readings, if it may be recursive.
 
     It tries only the members that may take the value: a list or an object, and of classes those
     whose required names are there. Any other member would copy the value, at every level, for an
@@ -82,12 +82,10 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
         definitions: The definitions of the references in `union`.
         brief: Whether a value that fits no member is one problem, not one of each member.
     """
-    choices = choices_of(union) if definitions and union["type"] == "union" else []
+    choices = choices_of(union) if definitions else ()
     if not any(holds_others(followed(choice, definitions)) for choice in choices):
         return made
-    whole: Any = {key: part for key, part in made.items() if key != "ref"}
-    if brief:
-        whole |= {"custom_error_type": NO_MEMBER, "custom_error_message": NO_MEMBER}
+    error = {"custom_error_type": NO_MEMBER, "custom_error_message": NO_MEMBER} if brief else {}
     tags = {f"{_TAG}{i}": choice for i, choice in enumerate(choices_of(made))}
     members = {tag: _taken(choice, definitions) for tag, choice in tags.items()}
 
@@ -111,11 +109,13 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
             fitting = [tag for tag, names in objects.items() if names <= sent.keys()]
         return fitting[0] if len(fitting) == 1 and fitting[0] not in vague else _TAG
 
-    last = sorted(tags, key=lambda tag: len(members[tag]) == 1)
-    tags[_SCALAR] = {**whole, "choices": [tags[tag] for tag in last]}
-    tags[_TAG] = whole
-    ref = {"ref": made["ref"]} if "ref" in made else {}
-    return {**core_schema.tagged_union_schema(tags, tag_of), **ref}
+    def sorted_out(bare: Any) -> Any:
+        last = [tags[tag] for tag in sorted(tags, key=lambda tag: len(members[tag]) == 1)]
+        tags[_TAG] = whole = {**bare, **error}
+        tags[_SCALAR] = {**whole, "choices": last}
+        return core_schema.tagged_union_schema(tags, tag_of)
+
+    return outside(made, sorted_out)
 
 
 def is_slow(core: Any, definitions: Mapping[str, Any]) -> bool:
@@ -131,11 +131,10 @@ def is_slow(core: Any, definitions: Mapping[str, Any]) -> bool:
 
 def timed(made: Any) -> Any:
     """Return a core schema that looks at the clock before it reads a value or copies a default."""
-    bare: Any = {key: part for key, part in made.items() if key not in ("ref", "default")}
-    ref = {"ref": made["ref"]} if "ref" in made else {}
     if _is_copied(made):
-        return {**bare, "default_factory": partial(_copied, made["default"]), **ref}
-    return {**core_schema.tagged_union_schema({_TAG: bare}, _look), **ref}
+        rest = {key: part for key, part in made.items() if key != "default"}
+        return {**rest, "default_factory": partial(_copied, made["default"])}
+    return outside(made, lambda bare: core_schema.tagged_union_schema({_TAG: bare}, _look))
 
 
 def _look(sent: Any) -> str:

@@ -76,8 +76,7 @@ def rewritten(core: Any) -> Any:
         listed = [member for member in core["members"] if not isinstance(member.value, _SCALARS)]
     given = [item for item in listed if isinstance(item, (Enum, bytes))]
     if members := {_as_json(getattr(item, "value", item)): item for item in given}:
-        ref = made.pop("ref", None)
-        return _before(lambda sent: members.get(_as_json(sent), sent), made, ref=ref)
+        return outside(made, partial(_before, lambda sent: members.get(_as_json(sent), sent)))
     return made
 
 
@@ -93,20 +92,19 @@ def without_bools(core: Any, made: Any) -> Any:
         made: The same schema, changed in other ways.
     """
     kind = core["type"]
-    listed = {*map(type, _listed(core))}
-    home = core["function"]["function"].__module__ if kind == "function-plain" else ""
-    if kind in _NUMBERS:
-        wanted = _NUMBERS[kind]
-    elif bool not in listed and not listed.isdisjoint((int, float)):
-        wanted = "one of the choices"
-    elif f"{home}".startswith("pydantic."):  # It reads `true` as the address 0.0.0.1.
-        wanted = "a string"
-    else:
+    wanted = _NUMBERS.get(kind)
+    if kind in ("literal", "enum"):
+        listed = {*map(type, _listed(core))}
+        wanted = "one of the choices" if bool not in listed and listed & {int, float} else None
+    elif kind == "function-plain":  # That of pydantic reads `true` as the address 0.0.0.1.
+        home = f"{core['function']['function'].__module__}"
+        wanted = "a string" if home.startswith("pydantic.") else None
+    if wanted is None:
         return made
-    ref = {"ref": made["ref"]} if "ref" in made else {}
-    made = {key: part for key, part in made.items() if key != "ref"}
     error: Any = {"custom_error_type": BOOL, "custom_error_message": f"{wanted}, not a boolean"}
-    return {**core_schema.tagged_union_schema({_TAG: made}, _tag_of, **error), **ref}
+    return outside(
+        made, lambda bare: core_schema.tagged_union_schema({_TAG: bare}, _tag_of, **error)
+    )
 
 
 def _tag_of(sent: Any) -> str | None:
@@ -153,6 +151,12 @@ def inside(core: Any, change: Callable[[Any], Any]) -> Any:
     """
     made = {key: _inner(part, change) for key, part in core.items() if key in _INNER}
     return core if all(made[key] is core[key] for key in made) else {**core, **made}
+
+
+def outside(core: Any, wrap: Callable[[Any], Any]) -> Any:
+    """Return `wrap(bare)` with the name of a core schema, which `bare` no longer has."""
+    made = wrap({key: part for key, part in core.items() if key != "ref"})
+    return {**made, "ref": core["ref"]} if "ref" in core else made
 
 
 def choices_of(union: Any) -> list[Any]:

@@ -76,16 +76,17 @@ class FunctionSchema:
         Args:
             texts: The docstring's text on each parameter, used if its annotation has none.
         """
-        schema = deepcopy(self.root)
-        properties = schema["properties"]
-        parts = [(p.name, p.description, properties[p.wire]) for p in self.parameters]
-        parts.append((self.rest, self.rest_text, schema["additionalProperties"]))
-        for name, own, part in parts:
+
+        def described(part: Any, name: str, own: str) -> Any:
             if not isinstance(part, dict):  # Further arguments are not allowed.
-                continue
-            if text := own or part.get("description") or texts.get(name, ""):
-                part["description"] = text
-        return schema
+                return part
+            text = own or part.get("description") or texts.get(name)
+            return {**part, "description": text} if text else part
+
+        fields, others = self.root["properties"], self.root["additionalProperties"]
+        own = {p.wire: described(fields[p.wire], p.name, p.description) for p in self.parameters}
+        others = described(others, self.rest, self.rest_text)
+        return {**self.root, "properties": own, "additionalProperties": others}
 
 
 def describe(

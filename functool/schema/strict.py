@@ -92,19 +92,14 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
             break
         plain = {**target, **without(plain, ["$ref"])}
     plain = plain if plain.keys() & STRUCTURE else {**plain, "type": "object"}
-    decoded: set[str] = set()
-    while True:
-        reader = _Reader(plain, rest or "extra", decoded)
-        form = reader.build(plain, "#")
-        # Whether a recursive type needs decoding is only known after reading it. So read the schema
-        # again until the assumption in `decoded` is right.
-        if decoded == (decoded := {ref for ref in reader.recursive if reader.forms[ref].decode}):
-            break
-    strict = reader.finish(form.strict)
-    if problems := reader.broken + (reader.encoded if refuse else []):
+    writer = _Writer(plain, rest or "extra")
+    form = writer.build(plain, "#")
+    strict = writer.finish(form.strict)
+    if problems := writer.broken + (writer.encoded if refuse else []):
         lines = "\n".join(f"- {problem}" for problem in problems)
         raise SchemaError(f"There is no strict form:\n{lines}", problems)
-    step = form.decode
+    # Where nothing is encoded, a recursive type needs no decoding either.
+    step, flat_nulls = (form.decode, writer.flat_nulls) if writer.encoded else (None, ())
 
     def decode(value: Any) -> Any:
         try:
@@ -112,25 +107,23 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
         except shapes.TooMuchWork as error:
             raise ArgumentError(str(error)) from None
 
-    return Codec(strict, decode, tuple(reader.encoded), reader.flat_nulls)
+    return Codec(strict, decode, tuple(writer.encoded), flat_nulls)
 
 
-class _Reader:
+class _Writer:
     """Writes a schema in strict form, part by part.
 
     `broken` lists the parts that have no strict form, and `encoded` those that need an encoding.
-    `decoded` holds the references of recursive types that are assumed to need decoding.
     """
 
-    def __init__(self, root: dict[str, Any], rest: str, decoded: set[str]) -> None:
-        self.root, self.rest, self.decoded = root, rest, decoded
+    def __init__(self, root: dict[str, Any], rest: str) -> None:
+        self.root, self.rest = root, rest
         self.broken: list[str] = []
         self.encoded: list[str] = []
         self.flat_nulls: tuple[str, ...] | None = ()
         self.names = Names(root)
         self.seen: set[str] = set()
         self.forms: dict[str, Form] = {}
-        self.recursive: set[str] = set()
         self.unions: list[tuple[str, list[Form], Step]] = []
 
     def fail(self, path: str, reason: str) -> Form:
@@ -217,12 +210,10 @@ class _Reader:
         if ref not in self.seen:
             self.seen.add(ref)
             forms[ref] = self.build(lookup(self.root, ref), ref)
-        if ref not in forms:
-            self.recursive.add(ref)
         form, strict = forms.get(ref), {"$ref": self.link(ref)}
-        if (form and form.decode) or (not form and ref in self.decoded):
-            return Form(strict, partial(steps.decode_reference, forms, ref))
-        return Form(strict)
+        # A recursive type is still being written, so it may turn out to need decoding.
+        is_decoded = form is None or form.decode is not None
+        return Form(strict, partial(steps.decode_reference, forms, ref) if is_decoded else None)
 
     def union(self, s: dict[str, Any], word: str, path: str) -> Form:
         outer = without(s, {word, *s.keys() - STRUCTURE})

@@ -24,7 +24,7 @@ def with_tags(union: Any, made: Any, definitions: Mapping[str, Any]) -> Any:
         made: The same schema, with other schemas inside.
         definitions: The definitions of the references in `union`.
     """
-    if union["type"] != "union" or union.get("mode", "smart") != "smart":
+    if union.get("mode", "smart") != "smart":
         return made
     choices = choices_of(made)
     found = [dict(_tags_of(followed(choice, definitions))) for choice in choices_of(union)]

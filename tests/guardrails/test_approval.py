@@ -1140,7 +1140,7 @@ def test_a_wrapper_that_has_begun_its_work_asks_again():
 def test_an_approval_that_waits_for_another_expires_in_its_own_time(monkeypatch):
     """A call that pauses again makes no approval last longer."""
     clock = [1_000.0]
-    monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("functool.context.time.time", lambda: clock[0])
     tool, ran = guarded()
     outer = WrapperTool(tool, name="outer", input_guardrails=[require_approval()])
     context = Context()
@@ -1156,7 +1156,7 @@ def test_an_approval_that_waits_for_another_expires_in_its_own_time(monkeypatch)
 def test_a_context_says_which_decisions_wait(monkeypatch):
     """A host asks whether a decision was used, to keep those that were not."""
     clock = [1_000.0]
-    monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("functool.context.time.time", lambda: clock[0])
     tool, ran = guarded()
     context = Context()
     request = asked(tool, {"amount": 5}, context)
