@@ -133,7 +133,8 @@ def _streams_that_stay() -> Iterator[None]:
 
     sse_starlette would end them at once, and with them the calls that they answer.
     """
-    _ended_before.append(AppStatus.enable_automatic_graceful_drain)
+    # Its older versions have no such switch, and end them all the same.
+    _ended_before.append(getattr(AppStatus, "enable_automatic_graceful_drain", True))
     AppStatus.enable_automatic_graceful_drain = False
     try:
         yield
