@@ -127,10 +127,10 @@ class Endpoint:
         command = _command(target)
         if command is not None:
             return self._checked(stdio_client(command))
-        made = target() if callable(target) and not hasattr(target, "__aenter__") else target
+        made = target() if callable(target) and not _is_transport(target) else target
         if isinstance(made, (Server, MCPServer)):
             return made
-        if not hasattr(made, "__aenter__"):
+        if not _is_transport(made):
             raise TypeError(_no_target(made))
         return self._checked(made)
 
@@ -418,6 +418,10 @@ def _command(target: Any) -> StdioServerParameters | None:
 
 def _is_url(target: Any) -> bool:
     return isinstance(target, str) and target.startswith(("http://", "https://"))
+
+
+def _is_transport(target: Any) -> bool:
+    return hasattr(type(target), "__aenter__")  # A class of transports makes one.
 
 
 def _no_target(target: Any) -> str:
