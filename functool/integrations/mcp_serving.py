@@ -52,6 +52,8 @@ def serve(
     Over HTTP, only requests whose `Host` is this `host` or a local one are answered. So no web page
     reaches the tools by DNS rebinding.
 
+    On standard input, Ctrl-C ends the process at once: no `finally` of the program runs.
+
     Args:
         tools: A tool, an iterable of tools, a Toolset, or a `ToolServer`.
         transport: `"stdio"` or `"http"`.
