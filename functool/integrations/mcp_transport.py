@@ -55,7 +55,8 @@ UNAUTHORIZED = (
     "on the command line --header Authorization=NAME_OF_A_VARIABLE."
 )
 FORBIDDEN = "The server answered 403: it does not accept these credentials for this."
-GATEWAY = "The server answered {}, as a proxy in front of it does: the call may have run or not."
+GATEWAY = "The server answered {}, as a proxy in front of it does."
+MAYBE = " The call may have run or not."
 ADVICE = {
     401: UNAUTHORIZED,
     403: FORBIDDEN,
@@ -193,7 +194,10 @@ class _Client(httpx2.AsyncClient):
         if (status := response.status_code) not in ADVICE:
             return response
         await response.aclose()
-        return _answer(request, status, types.INTERNAL_ERROR, ADVICE[status])
+        # A server looks at credentials before it runs anything. While connecting there is no call.
+        was_sent = self._endpoint.version and status > 500
+        text = ADVICE[status] + (MAYBE if was_sent else "")
+        return _answer(request, status, types.INTERNAL_ERROR, text)
 
 
 def named(error: BaseException, text: str | None = None) -> str:
