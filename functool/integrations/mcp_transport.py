@@ -54,12 +54,11 @@ UNAUTHORIZED = (
     "connect(url, headers={'Authorization': 'Bearer ...'}) or connect(url, auth=...) sends them, "
     "on the command line --header Authorization=NAME_OF_A_VARIABLE."
 )
-FORBIDDEN = "The server answered 403: it does not accept these credentials for this."
 GATEWAY = "The server answered {}, as a proxy in front of it does."
 MAYBE = " The call may have run or not."
 ADVICE = {
     401: UNAUTHORIZED,
-    403: FORBIDDEN,
+    403: "The server answered 403: it does not accept these credentials for this.",
     **{status: GATEWAY.format(status) for status in (502, 504)},
 }
 """What to say for the HTTP status of an answer."""
@@ -128,10 +127,11 @@ class Endpoint:
         command = _command(target)
         if command is not None:
             return self._checked(stdio_client(command))
-        made = target() if callable(target) and not _is_transport(target) else target
+        is_made = hasattr(type(target), "__aenter__")  # A class of transports makes one.
+        made = target() if callable(target) and not is_made else target
         if isinstance(made, (Server, MCPServer)):
             return made
-        if not _is_transport(made):
+        if not hasattr(type(made), "__aenter__"):
             raise TypeError(_no_target(made))
         return self._checked(made)
 
@@ -422,10 +422,6 @@ def _command(target: Any) -> StdioServerParameters | None:
 
 def _is_url(target: Any) -> bool:
     return isinstance(target, str) and target.startswith(("http://", "https://"))
-
-
-def _is_transport(target: Any) -> bool:
-    return hasattr(type(target), "__aenter__")  # A class of transports makes one.
 
 
 def _no_target(target: Any) -> str:
