@@ -111,8 +111,7 @@ def same_call(tool: Tool, arguments: str, recorded: str, form: str) -> bool:
     now = defaults_of(tool.schema)
     # A recorded definition has the names that a model sends. The arguments have canonical ones.
     then = {**now, **defaults_of(tool_from(form).schema)}
-    # A default may have become another one, which the call had named before.
-    return said(arguments, now) in (said(recorded, then), said(recorded, now))
+    return said(arguments, now) == said(recorded, then)
 
 
 class Replay:

@@ -145,20 +145,6 @@ def test_an_interrupted_call_may_run_in_a_newer_version_of_its_tool(journal):
     assert entry.arguments == {"amount": 3, "note": "later", "in_days": 30}
 
 
-def test_a_default_may_become_what_a_call_had_named(journal):
-    """The same call is answered also where the newer version of its tool would have chosen the same."""
-    old, new = (
-        journal.once(FunctionTool(func, name="pay", executor=inline), run="r")
-        for func in (pay_now, pay_later)
-    )
-    named = {"amount": 3, "note": "later"}
-    call(old, named)
-
-    for again in (call(new, named), call(new, {"amount": 3})):
-        assert again.success and again.metadata["journal"]["stored"]
-    assert call(new, {"amount": 3, "note": ""}).error.type == "JournalConflict"
-
-
 def test_a_call_takes_effect_once(journal):
     """The same call again answers with the stored result, says so, and runs nothing."""
     pay, effects = counted()
