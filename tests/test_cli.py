@@ -890,6 +890,23 @@ def test_a_form_is_answered_in_its_own_types():
     assert answers == [{"nights": 2, "names": ["a", "b"], "more": ["c"]}]
 
 
+def test_no_choice_of_a_form_looks_like_another_question():
+    """The choices and the default of a server's form are in the line of their own question."""
+    sizes = ["S", "M\nYour password"]
+    fields = {"size": {"enum": sizes, "default": sizes[1]}, "name": {"default": "x\nYour password"}}
+    answers = []
+
+    @click.command()
+    def ask():
+        answers.append(answer_form("Which?", {"properties": fields}, yes=True))
+
+    shown = CliRunner().invoke(ask, input="\n\n").output
+
+    lines = ["size (S, M Your password) [M Your password]: ", "name [x Your password]: "]
+    assert shown.splitlines() == lines
+    assert answers == [{"size": sizes[1], "name": "x\nYour password"}]
+
+
 def test_a_decimal_keeps_its_digits(folder):
     """A number with more digits than a float has reaches a parameter that takes them as text."""
     (folder / "exact.py").write_text(

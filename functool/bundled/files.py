@@ -50,6 +50,7 @@ from functool.bundled.file_reading import (
 from functool.bundled.file_walk import Walk
 from functool.bundled.file_writing import EditRefused, replace_file, replaced_once
 from functool.bundled.text_encodings import text_encoding
+from functool.layers.forking import no_fork
 
 __all__ = ["EditRefused", "FileNotFound", "FileTooLarge", "NotText", "PathNotAllowed", "file_tools"]
 
@@ -198,7 +199,7 @@ class _Files:
             raise self._too_large(path, len(data))
         directory, name = self.boundary.open_parent(path, make=True)
         try:
-            with _writing, as_tool_error(path):
+            with no_fork(), _writing, as_tool_error(path):
                 replace_file(path, directory, name, data)
         finally:
             os.close(directory)
@@ -217,7 +218,7 @@ class _Files:
     ) -> ToolResult:
         """Replace a text that occurs exactly once in a file."""
         path = canonical(path)
-        with _writing, as_tool_error(path):
+        with no_fork(), _writing, as_tool_error(path):
             descriptor, status = self.boundary.open_file(path)
             with os.fdopen(descriptor, "rb") as file:
                 before = file.read(self.max_bytes + 1)

@@ -27,6 +27,7 @@ from functool.integrations.visible import visible, visible_line
 from functool.schema.json_schema import resolved
 
 FLAGS = ("--help", "--json", "--yes")
+_AS_IT_IS = {"err": True, "show_choices": False, "show_default": False}
 METAVARS = {"string": "TEXT", "number": "FLOAT"}
 
 
@@ -174,9 +175,12 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
     for name, part in fields.items():
         choices = [each for each in part.get("enum", ()) if isinstance(each, (str, int, float))]
         kind = click.Choice(choices) if choices else FORM_TYPES.get(str(part.get("type")), str)
-        question = visible_line(str(part.get("title", name)))
         default = part.get("default")
-        answer = answered(click.prompt, question, default=default, type=kind, err=True)
+        # click would show choices and a default with their line ends.
+        offered = f" ({', '.join(map(str, choices))})" if choices else ""
+        usual = "" if default is None else f" [{default}]"
+        question = visible_line(f"{part.get('title', name)}{offered}{usual}")
+        answer = answered(click.prompt, question, default=default, type=kind, **_AS_IT_IS)
         if answer is None:
             return None
         answers[name] = answer

@@ -52,6 +52,8 @@ def serve(
     Over HTTP, only requests whose `Host` is this `host` or a local one are answered. So no web page
     reaches the tools by DNS rebinding.
 
+    On standard input, Ctrl-C ends the process at once: no `finally` of the program runs.
+
     Args:
         tools: A tool, an iterable of tools, a Toolset, or a `ToolServer`.
         transport: `"stdio"` or `"http"`.
@@ -133,7 +135,8 @@ def _streams_that_stay() -> Iterator[None]:
 
     sse_starlette would end them at once, and with them the calls that they answer.
     """
-    _ended_before.append(AppStatus.enable_automatic_graceful_drain)
+    # Its older versions have no such switch, and end them all the same.
+    _ended_before.append(getattr(AppStatus, "enable_automatic_graceful_drain", True))
     AppStatus.enable_automatic_graceful_drain = False
     try:
         yield

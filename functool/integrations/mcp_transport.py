@@ -54,11 +54,11 @@ UNAUTHORIZED = (
     "connect(url, headers={'Authorization': 'Bearer ...'}) or connect(url, auth=...) sends them, "
     "on the command line --header Authorization=NAME_OF_A_VARIABLE."
 )
-FORBIDDEN = "The server answered 403: it does not accept these credentials for this."
-GATEWAY = "The server answered {}, as a proxy in front of it does: the call may have run or not."
+GATEWAY = "The server answered {}, as a proxy in front of it does."
+MAYBE = " The call may have run or not."
 ADVICE = {
     401: UNAUTHORIZED,
-    403: FORBIDDEN,
+    403: "The server answered 403: it does not accept these credentials for this.",
     **{status: GATEWAY.format(status) for status in (502, 504)},
 }
 """What to say for the HTTP status of an answer."""
@@ -127,10 +127,11 @@ class Endpoint:
         command = _command(target)
         if command is not None:
             return self._checked(stdio_client(command))
-        made = target() if callable(target) and not hasattr(target, "__aenter__") else target
+        is_made = hasattr(type(target), "__aenter__")  # A class of transports makes one.
+        made = target() if callable(target) and not is_made else target
         if isinstance(made, (Server, MCPServer)):
             return made
-        if not hasattr(made, "__aenter__"):
+        if not hasattr(type(made), "__aenter__"):
             raise TypeError(_no_target(made))
         return self._checked(made)
 
@@ -193,7 +194,10 @@ class _Client(httpx2.AsyncClient):
         if (status := response.status_code) not in ADVICE:
             return response
         await response.aclose()
-        return _answer(request, status, types.INTERNAL_ERROR, ADVICE[status])
+        # A server looks at credentials before it runs anything. While connecting there is no call.
+        was_sent = self._endpoint.version and status > 500
+        text = ADVICE[status] + (MAYBE if was_sent else "")
+        return _answer(request, status, types.INTERNAL_ERROR, text)
 
 
 def named(error: BaseException, text: str | None = None) -> str:

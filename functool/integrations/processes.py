@@ -116,8 +116,7 @@ class ProcessExecutor:
             ticket = _new_ticket(job)
             result = ticket + RESULT
             try:
-                pool, future = await in_thread(self._schedule, ticket)
-                outcome = await self._outcome(pool, future, ticket)
+                outcome = await self._outcome(ticket)
             except (ProcessExpired, concurrent.futures.BrokenExecutor) as error:
                 died = _words_of(error)
                 if not _take(ticket):
@@ -145,8 +144,8 @@ class ProcessExecutor:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _schedule(self, ticket: str) -> tuple[Any, Any]:
-        """Return the pool and the future of a call.
+    def _schedule(self, ticket: str, scheduled: list[tuple[Any, Any]]) -> None:
+        """Append the pool and the future of a call.
 
         Raises:
             BrokenExecutor: The pool broke in the meantime.
@@ -154,7 +153,7 @@ class ProcessExecutor:
         with self._lock:
             pool = self._running_pool()
             try:
-                return pool, pool.schedule(_work, (ticket,))
+                scheduled.append((pool, pool.schedule(_work, (ticket,))))
             except RuntimeError as error:
                 raise concurrent.futures.BrokenExecutor(str(error)) from error
 
@@ -176,18 +175,19 @@ class ProcessExecutor:
             self._end()
             self._pool = None
 
-    async def _outcome(
-        self, pool: Any, future: concurrent.futures.Future[bytes], ticket: str
-    ) -> bytes:
-        """Wait for a call. If that is cancelled, withdraw the call, or kill its worker.
+    async def _outcome(self, ticket: str) -> bytes:
+        """Let a worker run a call. If that is cancelled, withdraw the call, or kill its worker.
 
         Raises:
             BrokenExecutor: The pool ended without an answer to the call.
         """
-        waiting = asyncio.wrap_future(future)
-        waiting.add_done_callback(_retrieve)
+        scheduled: list[tuple[Any, concurrent.futures.Future[bytes]]] = []
         active = True
         try:
+            await in_thread(self._schedule, ticket, scheduled)
+            [(pool, future)] = scheduled
+            waiting = asyncio.wrap_future(future)
+            waiting.add_done_callback(_retrieve)
             # `wait` does not cancel the future when it is cancelled itself. The ticket decides then
             # what to do.
             while not (await asyncio.wait({waiting}, timeout=1))[0]:
@@ -197,12 +197,14 @@ class ProcessExecutor:
                 active = pool.active
         except asyncio.CancelledError:
             if not _take(ticket):
-                await in_thread(self._kill, pool, future)
+                await in_thread(self._kill, scheduled)
             raise
         return waiting.result()
 
-    def _kill(self, pool: Any, future: concurrent.futures.Future[Any]) -> None:
+    def _kill(self, scheduled: list[tuple[Any, Any]]) -> None:
         """Kill the worker of a call that has begun, and return when it is dead."""
+        with self._lock:  # The thread of `_schedule` holds the lock until it has appended them.
+            [(pool, future)] = scheduled
         # pebble learns a moment late that a worker has taken the call. Until then it kills none.
         while pool.active and not (future.running() or future.done()):
             time.sleep(POLL_SECONDS)

@@ -15,7 +15,6 @@ import ast
 import copy
 import json
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, SupportsIndex, overload
@@ -38,6 +37,7 @@ _READS = 6
 
 _FENCE = re.compile(r"```[ \t]*\w*[ \t]*\n?")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_UNKNOWN = re.compile(r"(\\[\r\n\\'\"abfnrtv0-7xNuU])|\\")
 _NUMBER = r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]\w)"
 _TOKEN = re.compile(rf"({_NUMBER})|(\w+)|([^\w\s{{}}\[\]:,\"'`\\])")
 _EMPTY = re.compile(r"\"\"|''")
@@ -171,9 +171,9 @@ def _json(text: str) -> Any:
 def _python(text: str) -> Any:
     """Return the value of a Python literal, or None if the text is not one."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # About escapes that Python does not know.
-            value = ast.literal_eval(text.strip())
+        # Python warns of an escape that it does not know, and keeps the backslash. To ignore
+        # warnings here, in a thread, would change them for the whole process.
+        value = ast.literal_eval(_UNKNOWN.sub(lambda found: found[1] or r"\\", text.strip()))
         return json.loads(json.dumps(value, allow_nan=False))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None

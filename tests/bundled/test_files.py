@@ -7,10 +7,12 @@ import json
 import os
 import re
 import resource
+import signal
 import stat
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -920,3 +922,30 @@ def test_nothing_is_reachable_by_default():
     """No directory, no tools."""
     with pytest.raises(DefinitionError):
         file_tools([])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_waits_while_another_thread_writes(tools, monkeypatch):
+    """Otherwise the child would wait for ever for a lock that the thread of its parent held."""
+    begun, replace = threading.Event(), files.replace_file
+
+    def slow(*given):
+        begun.set()
+        time.sleep(0.1)
+        replace(*given)
+
+    monkeypatch.setattr(files, "replace_file", slow)
+    writing = {"path": "a.txt", "content": "one"}
+    thread = threading.Thread(target=call, args=(tools, "write_file"), kwargs=writing)
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        edited = call(tools, "edit_file", path="a.txt", old="one", new="two")
+        os._exit(0 if edited.success else 1)
+    thread.join()
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert call(tools, "read_file", path="a.txt").value == "two"

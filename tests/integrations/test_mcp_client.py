@@ -15,7 +15,7 @@ from pydantic import BaseModel
 pytest.importorskip("mcp")
 
 import mcp_types as types
-from mcp import StdioServerParameters
+from mcp import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
@@ -288,6 +288,23 @@ def test_an_address_is_a_target():
     with sample_over_http() as (url, _):
         assert call(url, "add", {"a": 1}).value == 2
         assert call(lambda: streamable_http_client(url), "add", {"a": 1}).value == 2
+
+
+def test_a_class_of_transports_is_a_target():
+    """A class makes a transport when it is called. Its instances are transports, too."""
+
+    class Sample:
+        def __init__(self):
+            self.made = stdio_client(StdioServerParameters(command=sys.executable, args=[SAMPLE]))
+
+        async def __aenter__(self):
+            return await self.made.__aenter__()
+
+        async def __aexit__(self, *error):
+            return await self.made.__aexit__(*error)
+
+    assert call(Sample, "add", {"a": 1}).value == 2
+    assert call(Sample(), "add", {"a": 1}).value == 2
 
 
 def test_calls_run_side_by_side():

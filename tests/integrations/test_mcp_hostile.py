@@ -660,6 +660,22 @@ def test_a_key_that_expires_while_connected(status, said):
     assert said in result.error.message
 
 
+def test_a_call_that_cannot_connect_again_has_not_run():
+    """Behind a proxy without a server, a call may have run only if it was sent; connecting sends none."""
+    with hostile() as server:
+
+        async def work(toolset):
+            server.wants, server.refusal = "Bearer new", 502
+            return [await toolset.call(ToolCall(name="fine")) for _ in range(2)]
+
+        sent, not_sent = during(f"http://127.0.0.1:{server.server_port}/mcp", work)
+
+    assert re.search("answered 502.*may have run or not", sent.error.message)
+    assert not_sent.error.type == "ConnectionError"
+    assert "answered 502" in not_sent.error.message
+    assert "may have run" not in not_sent.error.message
+
+
 def test_an_auth_object_is_asked():
     """`auth` is an object of the HTTP client's, as the SDK's OAuth provider is."""
 

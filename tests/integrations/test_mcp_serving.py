@@ -269,6 +269,24 @@ def test_a_server_that_ends_leaves_the_streams_of_others():
     assert asyncio.run(asyncio.wait_for(main(), 60)) == [False, False, True]
 
 
+def test_a_server_runs_with_an_older_sse_starlette(monkeypatch):
+    """The first versions that the SDK takes cannot let streams stay, and serve all the same."""
+    monkeypatch.delattr(mcp_serving.AppStatus, "enable_automatic_graceful_drain")
+
+    async def main():
+        serving = asyncio.create_task(mcp.serve_async([], "http", port=(port := free_port())))
+        while not serving.done():
+            try:
+                (await asyncio.open_connection("127.0.0.1", port))[1].close()
+                serving.cancel()
+                await asyncio.wait({serving})
+            except ConnectionError:
+                await asyncio.sleep(0.05)
+        return serving.cancelled()
+
+    assert asyncio.run(asyncio.wait_for(main(), 60))
+
+
 def test_ctrl_c_ends_a_server_on_standard_input(tmp_path):
     """A program that serves is ended by one SIGINT, although a thread of it waits for a line."""
     program = tmp_path / "kit.py"

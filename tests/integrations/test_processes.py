@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -199,6 +200,28 @@ def test_cancelling_kills(tmp_path):
         return alive(int(path.read_text()))
 
     assert asyncio.run(main()) is False
+
+
+def test_cancelling_kills_before_the_loop_knows_of_the_worker(tmp_path, monkeypatch):
+    """A call that begins while the event loop is busy, and is cancelled then, is killed as well, and leaves no file."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "files"))
+    (tmp_path / "files").mkdir()
+    path = tmp_path / "pid"
+
+    async def main(executor):
+        await executor(abs, 1)
+        task = asyncio.ensure_future(executor(bodies.hang, str(path)))
+        await asyncio.sleep(0)  # It begins, and waits for the thread that sends it to the pool.
+        while not written(path):
+            time.sleep(0.01)  # noqa: ASYNC251
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return alive(int(path.read_text()))
+
+    with ProcessExecutor(max_workers=1) as executor:
+        assert asyncio.run(main(executor)) is False
+    assert list((tmp_path / "files").iterdir()) == []
 
 
 def test_a_call_that_was_cancelled_in_the_queue_never_begins(tmp_path):

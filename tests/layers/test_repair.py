@@ -1,10 +1,12 @@
 """`repaired`: mends the text of arguments, with an audit."""
 
+import ast
 import asyncio
 import json
 import random
 import re
 import threading
+import warnings
 from collections import Counter
 
 import pytest
@@ -215,6 +217,21 @@ def test_escapes_and_signs_are_kept():
     value = run("{'a': 'caf\\u00e9\\n-x-', 'n': -2.50,}", tool).value
 
     assert value == {"a": "café\n-x-", "n": -2.5}
+
+
+def test_an_escape_that_python_does_not_know_changes_no_warnings(monkeypatch):
+    """Its backslash stays. Python warns of it, but what a thread ignores the whole process would ignore."""
+    seen, evaluate, before = [], ast.literal_eval, [*warnings.filters]
+
+    def watched(text):
+        seen.append([*warnings.filters])
+        return evaluate(text)
+
+    monkeypatch.setattr("ast.literal_eval", watched)
+    value = run(r"{'a': '\d\\d \'', 'n': 1}", foreign(obj({"a": STR, "n": NUM}))).value
+
+    assert value == {"a": r"\d\d '", "n": 1}
+    assert seen == [before]
 
 
 def test_escaped_quotes_are_kept():
