@@ -916,6 +916,8 @@ def test_a_decimal_keeps_its_digits(folder):
     digits = "0.12345678901234567890"
 
     assert run("call", "exact.py", "show", "--n", digits).stdout == f"{digits} 0.0\n"
+    tiny = run("call", "exact.py", "show", "--n", "1e-99999999999999999999", code=1)
+    assert tiny.stderr == "Error: Invalid arguments. n: expected a valid decimal\n"
     assert run("call", "exact.py", "show", "--n", "0.5", "--f", "0.1").stdout == "0.5 0.1\n"
 
 

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -321,12 +321,8 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
             found = json_value(text)
         except ValueError:
             found = text
-        if (
-            isinstance(found, float)
-            and self._takes_text()
-            and Decimal(text) != Decimal(repr(found))
-        ):
-            return text.strip()  # A float has too few digits for it.
+        if isinstance(found, float) and self._takes_text() and not _is_exact(found, text):
+            return text.strip()
         if self.name != "json" and (
             isinstance(found, str) or (self.name == "object") is not isinstance(found, dict)
         ):
@@ -365,3 +361,11 @@ def option_text(value: str) -> str:
     if not value.startswith("@") or value.startswith("@@"):
         return value.removeprefix("@") if value.startswith("@@") else value
     return sys.stdin.read() if value == "@-" else Path(value[1:]).read_text("utf-8")
+
+
+def _is_exact(found: float, text: str) -> bool:
+    """Whether a float has all digits of the text that it was read from."""
+    try:
+        return Decimal(text) == Decimal(repr(found))
+    except InvalidOperation:  # Its exponent is too large even for a Decimal.
+        return False
