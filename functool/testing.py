@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from typing_extensions import Unpack
 
 from functool.binding.json_text import linear_pattern
-from functool.call import ToolCall, ToolResult, ToolSchema
+from functool.call import ToolCall, ToolResult, ToolSchema, to_json
 from functool.context import Context, ToolEvent
-from functool.errors import SchemaError
+from functool.errors import SchemaError, ToolError
 from functool.function_tool import FunctionTool
 from functool.schema import docstrings
 from functool.schema.hints import signature_of
@@ -65,10 +67,8 @@ class MockTool(Tool):
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Record the call and answer it."""
         self.calls.append(call)
-        if isinstance(self.error, Exception):
-            raise self.error
         if self.error is not None:
-            return ToolResult.failed(self.error)
+            raise self.error if isinstance(self.error, Exception) else ToolError(self.error)
         value = self.return_value
         return value if isinstance(value, ToolResult) else ToolResult.of(value)
 
@@ -154,12 +154,12 @@ def _signature_faults(func: Any, shown: Mapping[str, Any]) -> Iterator[str]:
 
 def _output_faults(schema: Mapping[str, Any], value: Any) -> Iterator[str]:
     from jsonschema import Draft202012Validator
-    from pydantic_core import from_json, to_json
     from referencing import Registry
 
     validator = Draft202012Validator(schema, registry=Registry())
-    plain = from_json(to_json(value, bytes_mode="base64", inf_nan_mode="strings", fallback=str))
-    for error in validator.iter_errors(plain):
+    with suppress(ValueError):  # A value with an iterator has no JSON form: it is compared itself.
+        [value] = json.loads(to_json([value]))
+    for error in validator.iter_errors(value):
         yield f"the result does not fit the output schema at {error.json_path}: {error.validator}"
 
 

@@ -57,7 +57,7 @@ from functool.options import (
 from functool.schema.callables import at_caller
 from functool.schema.json_schema import checked_parameters
 from functool.schema.publish import Strict, publish
-from functool.trip import Trip
+from functool.trip import Trip, verified
 
 MAX_ARGUMENT_BYTES = 1_048_576
 """The default limit of a call's arguments as text, in bytes of UTF-8."""
@@ -338,7 +338,7 @@ class Tool(ABC):
                 result = await self._result_of(value, trip)
                 trip.note(result)
             if self._has_hooks and (new := await self.on_output(result, trip.view)) is not None:
-                result = self._checked_result(new, "on_output")
+                result = verified(new, "on_output", self._name)
         except (Exception, asyncio.CancelledError) as error:
             result = await self._answer_error(failure_or_raise(error), trip)
         if trip.made_view is not None and trip.made_view.notes:
@@ -361,7 +361,7 @@ class Tool(ABC):
 
     async def _start_body(self, trip: Trip) -> Any:
         """Run the body. A subclass whose body takes Python values overrides this besides `run`."""
-        return self._checked_result(await self.run(trip.call, trip.view), "run")
+        return verified(await self.run(trip.call, trip.view), "run", self._name)
 
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
         """Turn the body's return value into a result. The caller handles plain data itself."""
@@ -374,7 +374,7 @@ class Tool(ABC):
             return await self._result_of(await self._start_body(trip), trip)
 
         async def labelled(work: Proceed) -> ToolResult:
-            result = self._checked_result(await work(), "the function around the body")
+            result = verified(await work(), "the function around the body", self._name)
             return trip.with_labels(result)
 
         if self.settings.untrusted:  # A layer may store what the body raises, with its labels.
@@ -384,18 +384,12 @@ class Tool(ABC):
             proceed = partial(labelled, partial(inline, func, trip.call, trip.view, proceed))
         return await proceed()
 
-    def _checked_result(self, result: Any, hook: str) -> ToolResult:
-        if not isinstance(result, ToolResult):
-            given = type(result).__name__
-            raise TypeError(f"{hook} of {self._name} must return a ToolResult, not {given}")
-        return result
-
     async def _answer_error(self, error: Exception, trip: Trip) -> ToolResult:
         """Ask the error functions, then `on_error`. If one raises, use the default answer."""
         try:
             result = await self._ask_error_funcs(error, trip.view)
             if result is None:
-                result = self._checked_result(await self.on_error(error, trip.view), "on_error")
+                result = verified(await self.on_error(error, trip.view), "on_error", self._name)
         except (Exception, asyncio.CancelledError) as crash:
             failure_or_raise(crash)
             logger.error("an error function of %s failed", self._name, exc_info=True)

@@ -109,7 +109,7 @@ class Trip:
         seen = fingerprint(call.arguments)
         new = await on_invoke(call, self.view)
         if new is not None and new is not call:
-            self.replace(new)
+            self.replace(verified(new, "on_invoke", self.tool.name, ToolCall))
         elif fingerprint(call.arguments) != seen:
             refuse_changed(on_invoke, self.record)
 
@@ -246,3 +246,15 @@ class Trip:
         with suppress(Exception):  # The author's value may raise anything.
             what = trusted.remember, self.context, result, self.sent, self.tool.bind
             await (in_thread(one_large, *what) if is_large(result) else inline(*what))
+
+
+def verified(answer: Any, hook: str, name: str, kind: type[Any] = ToolResult) -> Any:
+    """Return the answer of a hook of the tool `name`.
+
+    Raises:
+        TypeError: It is not of the kind that the hook must return.
+    """
+    if not isinstance(answer, kind):
+        given = type(answer).__name__
+        raise TypeError(f"{hook} of {name} must return a {kind.__name__}, not {given}")
+    return answer

@@ -19,7 +19,7 @@ from functool.guardrails.trusted import wanted_results
 from functool.options import ToolOptions
 from functool.schema.callables import at_caller
 from functool.tool import Around, Tool
-from functool.trip import Trip
+from functool.trip import Trip, verified
 
 
 class WrapperTool(Tool):
@@ -110,7 +110,7 @@ class WrapperTool(Tool):
         context = trip.view if overridden or wanted_results else trip.context
         if trip.made_view is not None:  # What the call around this one has used stays its own.
             context = context.handing_over(at_once=not overridden)
-        return self._checked_result(await self.run(trip.sent, context), "run")
+        return verified(await self.run(trip.sent, context), "run", self._name)
 
     @property
     def binding(self) -> Binder:  # type: ignore[override]

@@ -86,7 +86,7 @@ FUNCTION_LINES = 50
 FACE_NAMES = 42
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-PYDANTIC = {"schema", "binding", "call", "tool_model", "factory", "testing"}
+PYDANTIC = {"schema", "binding", "call", "tool_model", "factory"}
 PUBLIC_ALL_THE_SAME = {"_replace", "_fields", "_make", "_getframe", "_exit"}
 """Names with an underscore that the standard library documents."""
 LAZY = {"jsonschema", "referencing"}

@@ -27,6 +27,13 @@ def test_mock_tool():
     assert (MockTool().name, MockTool().schema.description) == ("mock_tool", "A mock tool.")
 
 
+def test_error_functions_hear_the_error_of_a_mock_tool():
+    """An error given as a text is raised too, so error functions are asked about it."""
+    tool = MockTool("m", "M.", error="no", on_error_func=lambda error, context: f"heard {error}")
+
+    assert call(tool).text == "heard no"
+
+
 def test_event_log():
     """It keeps events and their kinds."""
     context, log = heard()
@@ -114,6 +121,14 @@ def test_a_result_is_compared_with_the_output_schema():
 
     assert len(faults) == 1 and "output schema" in faults[0]
     assert check_tool(good, call(good, {"query": "x"})) == []
+
+
+def test_a_result_that_json_cannot_say_is_compared_too():
+    """An object is compared as its text, and an iterator as it is."""
+    no_text = ["the result does not fit the output schema at $: type"]
+
+    assert check_tool(good, ToolResult.of(object())) == []
+    assert check_tool(good, ToolResult.of(map(int, "1"))) == no_text
 
 
 def test_a_tool_without_a_schema_raises():

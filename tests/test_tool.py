@@ -1002,6 +1002,23 @@ def test_a_wrapper_has_its_own_limit_and_errors():
     assert call(tool).error == ToolFailure(type="ToolTimeoutError", message="too slow")
 
 
+@pytest.mark.parametrize("given", [{"x": 1}, ToolResult.of("early")], ids=["dict", "result"])
+def test_on_invoke_must_return_a_call(given):
+    """An `on_invoke` that returns something else runs no body, and the answer says what is wrong."""
+    ran = []
+
+    class Wrong(Echo):
+        async def on_invoke(self, call, context):
+            return given
+
+        async def run(self, call, context):
+            ran.append(call)
+
+    said = f"TypeError: on_invoke of echo must return a ToolCall, not {type(given).__name__}"
+    assert call(Wrong(), {"x": 1}).text == said
+    assert ran == []
+
+
 def test_run_must_return_a_result():
     """A `run` that returns something else is the author's mistake, and a result."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -43,7 +43,7 @@ from functool.bundled.code_run import Run, Stopped
 from functool.bundled.code_stubs import Stubs
 from functool.bundled.code_taking import taken
 from functool.bundled.code_worker import MontyError, Sessions, Setup, Share, WorkerDied
-from functool.executors import in_thread, one_large
+from functool.executors import in_thread, inline, one_large
 from functool.guardrails.labels import SHOWS_OTHERS
 
 __all__ = ["AnotherProgram", "CodeLimits", "ProgramRefused", "WorkerDied", "code_mode"]
@@ -126,7 +126,7 @@ def code_mode(
     name: str = "run_code",
     limits: CodeLimits = CodeLimits(),
     journal: JournalLike | None = None,
-    run: str | Callable[[Context[Any]], str] | None = None,
+    run: str | Callable[[Context[Any]], str | Awaitable[str]] | None = None,
     **options: Any,
 ) -> Tool:
     """Return one tool that runs a program over these tools.
@@ -142,8 +142,9 @@ def code_mode(
         limits: How much a program may use.
         journal: Keeps the outcomes of calls on disk, so that another process can go on. They are
             stored whole, also if the journal has a `keep`.
-        run: With a journal, the name of the work that the calls belong to, or a callable that
-            returns it for a context. Without it, calls of two conversations could have one id.
+        run: With a journal, the name of the work that the calls belong to, or a callable, sync or
+            async, that returns it for a context. Without it, calls of two conversations could have
+            one id.
         **options: The options of every tool. See `ToolOptions`.
 
     Raises:
@@ -184,7 +185,7 @@ class _CodeTool(Tool):
         name: str,
         limits: CodeLimits,
         journal: JournalLike | None,
-        run: str | Callable[[Context[Any]], str] | None,
+        run: str | Callable[[Context[Any]], str | Awaitable[str]] | None,
         options: dict[str, Any],
     ) -> None:
         self._tools = tools
@@ -294,7 +295,7 @@ class _CodeTool(Tool):
         digest = digest_of(self.name, code, self._tools.values(), self._stubs.checked)
         if self._journal is None:
             return ContextRecord.of(context, self.name, call.id, self._tools, digest)
-        run = self._run(context) if callable(self._run) else self._run
+        run = await inline(self._run, context) if callable(self._run) else self._run
         if not isinstance(run, str) or not run:
             raise TypeError(f"run returned {run!r}, expected a text that names the work")
         opening = JournalRecord(self._journal, run, self.name, call.id, self._tools, digest)

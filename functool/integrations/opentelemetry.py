@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, overload
 
-from functool import Context, Tool, ToolCall, ToolResult, Toolset, Tripwire, WrapperTool
+from functool import Context, Tool, ToolCall, ToolResult, Tripwire, WrapperTool
 from functool.call import metadata_of, to_json
 from functool.layers import some_tools
 
@@ -36,9 +36,12 @@ def instrument(
     target: Tool, *, content: bool = False, tracer_provider: TracerProvider | None = None
 ) -> Tool: ...
 @overload
-def instrument(
-    target: Toolset, *, content: bool = False, tracer_provider: TracerProvider | None = None
-) -> Toolset: ...
+def instrument(  # type: ignore[overload-overlap]
+    target: some_tools.SameKind,
+    *,
+    content: bool = False,
+    tracer_provider: TracerProvider | None = None,
+) -> some_tools.SameKind: ...
 @overload
 def instrument(
     target: Iterable[Tool], *, content: bool = False, tracer_provider: TracerProvider | None = None

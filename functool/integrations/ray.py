@@ -17,7 +17,7 @@ from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Tools
 from functool.integrations.far_approval import Agreements
 from functool.layers.journal import idempotency_key
 from functool.layers.journal_replay import as_interrupted, pauses
-from functool.layers.some_tools import OneTool, each
+from functool.layers.some_tools import OneTool, SameKind, each
 
 try:
     from functool.integrations.ray_pool import Pool, WorkerLost
@@ -45,14 +45,14 @@ def on_ray(
     deps: str | None = ...,
 ) -> OneTool: ...
 @overload
-def on_ray(
-    tools: Toolset,
+def on_ray(  # type: ignore[overload-overlap]
+    tools: SameKind,
     *,
     actors: int = ...,
     resources: Resources | None = ...,
     chunk: int = ...,
     deps: str | None = ...,
-) -> Toolset: ...
+) -> SameKind: ...
 @overload
 def on_ray(
     tools: Iterable[Tool],

@@ -21,7 +21,7 @@ from typing import Any, overload
 
 from functool import DefinitionError, Tool, Toolset
 from functool.executors import checked_timeout
-from functool.layers.some_tools import OneTool, around_each
+from functool.layers.some_tools import OneTool, SameKind, around_each
 
 try:
     from temporalio.client import Client
@@ -51,15 +51,15 @@ def durable(
     limit: float = ...,
 ) -> OneTool: ...
 @overload
-def durable(
-    tools: Toolset,
+def durable(  # type: ignore[overload-overlap]
+    tools: SameKind,
     client: Client | None,
     *,
     run: str,
     task_queue: str,
     heartbeat: float = ...,
     limit: float = ...,
-) -> Toolset: ...
+) -> SameKind: ...
 @overload
 def durable(
     tools: Iterable[Tool],

@@ -19,10 +19,10 @@ from math import copysign
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
 
-from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, Tripwire
+from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Tripwire
 from functool.executors import in_thread, one_large
 from functool.guardrails.asking import is_large
-from functool.layers.some_tools import OneTool, each
+from functool.layers.some_tools import OneTool, SameKind, each
 
 try:
     from cachetools import TTLCache
@@ -55,9 +55,9 @@ def cached(
     tools: OneTool, seconds: float, maxsize: int = 1024, *, per: Per = "context"
 ) -> OneTool: ...
 @overload
-def cached(
-    tools: Toolset, seconds: float, maxsize: int = 1024, *, per: Per = "context"
-) -> Toolset: ...
+def cached(  # type: ignore[overload-overlap]
+    tools: SameKind, seconds: float, maxsize: int = 1024, *, per: Per = "context"
+) -> SameKind: ...
 @overload
 def cached(
     tools: Iterable[Tool], seconds: float, maxsize: int = 1024, *, per: Per = "context"

@@ -38,7 +38,7 @@ from functool.layers.journal_record import outcome_of, text_of
 from functool.layers.journal_replay import Around, Replay, tool_from
 from functool.layers.journal_store import Row, Store, retry_while_busy
 from functool.layers.journal_times import iso, when
-from functool.layers.some_tools import OneTool, around_each
+from functool.layers.some_tools import OneTool, SameKind, around_each
 
 __all__ = [
     "Interrupted",
@@ -103,7 +103,7 @@ class Journal:
     @overload
     def once(self, tools: OneTool, run: str) -> OneTool: ...
     @overload
-    def once(self, tools: Toolset, run: str) -> Toolset: ...
+    def once(self, tools: SameKind, run: str) -> SameKind: ...  # type: ignore[overload-overlap]
     @overload
     def once(self, tools: Iterable[Tool], run: str) -> list[Tool]: ...
 

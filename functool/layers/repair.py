@@ -19,9 +19,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, SupportsIndex, overload
 
-from functool import ArgumentError, Context, Tool, ToolCall, ToolResult, Toolset, WrapperTool
+from functool import ArgumentError, Context, Tool, ToolCall, ToolResult, WrapperTool
 from functool.executors import in_thread, one_large
-from functool.layers.some_tools import OneTool, each
+from functool.layers.some_tools import OneTool, SameKind, each
 from functool.schema.json_schema import resolved
 
 try:
@@ -49,7 +49,7 @@ _STRING_OR_BRACKET = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[{}\[\]
 @overload
 def repaired(tools: OneTool) -> OneTool | RepairedTool: ...
 @overload
-def repaired(tools: Toolset) -> Toolset: ...
+def repaired(tools: SameKind) -> SameKind: ...  # type: ignore[overload-overlap]
 @overload
 def repaired(tools: Iterable[Tool]) -> list[Tool]: ...
 

@@ -12,6 +12,7 @@ Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
 """Some tools: one, several, or a toolset."""
 
 OneTool = TypeVar("OneTool", bound=Tool)
+SameKind = TypeVar("SameKind", Toolset, tuple[Tool, ...])
 
 
 def one_tool(tool: Tool) -> Tool:
@@ -55,7 +56,7 @@ def as_list(tools: Tools) -> list[Tool]:
 @overload
 def each(tools: OneTool, change: Callable[[Any], Any]) -> OneTool: ...
 @overload
-def each(tools: Toolset, change: Callable[[Any], Any]) -> Toolset: ...
+def each(tools: SameKind, change: Callable[[Any], Any]) -> SameKind: ...  # type: ignore[overload-overlap]
 @overload
 def each(tools: Iterable[Tool], change: Callable[[Any], Any]) -> list[Tool]: ...
 

@@ -73,6 +73,18 @@ def test_a_program_goes_on_in_another_process(bank, tool):
     assert bank.paid == ["a", "b"]
 
 
+def test_run_may_be_async(bank):
+    """An async `run` names the work as a sync one does."""
+
+    async def named(context):
+        return context.deps
+
+    answer = run(bank.host(run=named), "await pay(to='a', amount=1)", Context("r"))
+
+    assert answer.value["value"] == "paid a", answer.text
+    assert {entry.run for entry in bank.journal.calls()} == {"r"}
+
+
 def test_the_keys_of_a_result_keep_their_order(bank):
     """A table has its columns in the tool's order, with a journal as without, and when it is stored."""
     rows = FunctionTool(lambda: [{"name": "a", "cost": 1, "day": "x"}], name="rows")

@@ -19,6 +19,7 @@ from functool import (
     Toolset,
     ToolSettings,
 )
+from functool.layers.journal import Journal
 from functool.testing import MockTool
 from functool.tool_model import Err, Ok
 
@@ -137,3 +138,12 @@ async def check(call: ToolCall) -> None:
     MockTool("a", "A.", timeot=1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     agent: Tool = AgentTool(object(), "agent", "An agent.")
     assert_type(await agent(call), ToolResult)
+
+
+def same_kind(journal: Journal, one: Tool, either: Toolset | list[Tool]) -> None:
+    assert_type(journal.once(one, "r"), Tool)
+    assert_type(journal.once([one], "r"), list[Tool])
+    assert_type(journal.once((one, one), "r"), tuple[Tool, ...])
+    assert_type(journal.once(iter([one]), "r"), list[Tool])
+    assert_type(journal.once(Toolset([one]), "r"), Toolset)
+    assert_type(journal.once(either, "r"), Toolset | list[Tool])
