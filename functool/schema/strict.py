@@ -104,7 +104,7 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
     def decode(value: Any) -> Any:
         try:
             return step(value, shapes.CountingMemo(DECODE_STEPS)) if step else value
-        except (shapes.TooMuchWork, RecursionError) as error:  # A union may be its own member.
+        except shapes.TooMuchWork as error:
             raise ArgumentError(str(error)) from None
 
     return Codec(strict, decode, tuple(writer.encoded), flat_nulls)
@@ -145,7 +145,7 @@ class _Writer:
                 if steps.is_ambiguous(forms, decode, links, memo):
                     reason = "decoding cannot tell members apart; give each a constant of its own"
                     self.fail(path, f"same-strict-form: {reason}")
-        except (shapes.TooMuchWork, RecursionError):
+        except shapes.TooMuchWork:
             reason = "telling members apart takes too much work; write fewer or smaller ones"
             self.fail("#", f"union-size: {reason}")
         defs = {link.removeprefix("#/$defs/"): form for link, form in links.items() if link != "#"}
