@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, PlainSerializer, RootModel, field_serializer
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from functool import ApprovalRequest, FunctionTool, SchemaTool, WrapperTool
 from functool.approval import Grant
@@ -288,18 +289,33 @@ class Tags:
     words: frozenset[str]
 
 
+@pydantic_dataclass(slots=True)
+class Slotted(Tags):
+    """A dataclass of pydantic, which has no `__dict__`."""
+
+
 @pytest.mark.parametrize(
     ("default", "published"),
     [
         ({"a": (WORDS, 1)}, {"a": [sorted(WORDS), 1]}),
         ([Words(words=WORDS)], [{"first": ["a"], "words": sorted(WORDS)}]),
         (Tags(frozenset(WORDS)), {"words": sorted(WORDS)}),
+        (Slotted(frozenset(WORDS)), {"words": sorted(WORDS)}),
         ({frozenset(WORDS), "b"}, ["b", sorted(WORDS)]),
         (RootModel[set[str]](WORDS), sorted(WORDS)),
         (Hiding(), {"order": [2, 1], "plans": ["own", "form"]}),
         (b"bytes", "bytes"),
     ],
-    ids=["containers", "model", "dataclass", "set", "root model", "another's place", "no set"],
+    ids=[
+        "containers",
+        "model",
+        "dataclass",
+        "slots",
+        "set",
+        "root model",
+        "another's place",
+        "no set",
+    ],
 )
 def test_a_set_inside_of_a_default_is_the_same_in_each_process(default, published):
     """Sets are sorted at every depth, also inside of models."""
@@ -318,6 +334,7 @@ class Marked(BaseModel):
 
     words: set[Word] = set(Word)
     by_name: dict[str, frozenset[str]] = {"all": frozenset(WORDS)}
+    slotted: Slotted = Slotted(frozenset(WORDS))
 
 
 def test_a_set_in_the_default_of_a_field_is_the_same_in_each_process():
@@ -329,3 +346,4 @@ def test_a_set_in_the_default_of_a_field_is_the_same_in_each_process():
     fields = FunctionTool(tag).schema.parameters["$defs"]["Marked"]["properties"]
     assert fields["words"]["default"] == sorted(WORDS)
     assert fields["by_name"]["default"] == {"all": sorted(WORDS)}
+    assert fields["slotted"]["default"] == {"words": sorted(WORDS)}

@@ -162,6 +162,7 @@ def test_parameters(text, expected):
         ("S.\n\nReturns\n-------\nThe number of hits.\n", "The number of hits."),
         ("S.\n\nReturns\n-------\nn : int\n    The number.\n", "The number."),
         ("S.\n\nReturns\n-------\nint\n", ""),
+        ("S.\n\nReturns\n-------\nn :\n", ""),
         ("S.\n\n:returns int: Hits.", "Hits."),
         ("S.\n\n:rtype: int", ""),
     ],

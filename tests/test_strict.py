@@ -872,7 +872,7 @@ def test_an_empty_array_is_the_empty_list() -> None:
 
 
 def test_recursion_that_needs_no_decoding_is_trivial() -> None:
-    """A recursive type is walked only if something changes in the values of the tool."""
+    """A recursive type is walked only if something in it changes."""
     tree = {**obj(v=INT, kids=array(ref("Tree"))), "title": "Tree"}
     leafy = {**tree, "properties": {**tree["properties"], "w": INT}}
 
@@ -882,6 +882,14 @@ def test_recursion_that_needs_no_decoding_is_trivial() -> None:
     assert made.decode({"v": {"v": 1, "w": None, "kids": [{"v": 2, "w": None, "kids": []}]}}) == {
         "v": {"v": 1, "kids": [{"v": 2, "kids": []}]}
     }
+
+
+def test_another_argument_does_not_make_a_recursive_type_decode() -> None:
+    """Members of one shape stay a union, and large values cost nothing, beside an optional argument."""
+    node = obj(kids=array(any_of(ref("A"), ref("B"))))
+    schema = {**obj(v=any_of(ref("A"), ref("B")), note=STR), "$defs": {"A": node, "B": node}}
+
+    assert codec({**schema, "required": ["v"]}).flat_nulls == ("note",)
 
 
 def test_types_that_recurse_through_each_other() -> None:

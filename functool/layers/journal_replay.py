@@ -108,10 +108,15 @@ def same_call(tool: Tool, arguments: str, recorded: str, form: str) -> bool:
         recorded: Those that were recorded.
         form: The definition that the tool had then.
     """
-    now = defaults_of(tool.schema)
+    now, names = defaults_of(tool.schema), tool.schema.names
     # A recorded definition has the names that a model sends. The arguments have canonical ones.
-    then = {**now, **defaults_of(tool_from(form).schema)}
-    return said(arguments, now) == said(recorded, then)
+    recorded_defaults = defaults_of(tool_from(form).schema).items()
+    then = {**now, **{names.get(name, name): default for name, default in recorded_defaults}}
+    one, other = json.loads(arguments), json.loads(recorded)
+    for name in one.keys() & other.keys():
+        if same_json(one[name], other[name]):
+            del one[name], other[name]
+    return said(one, now) == said(other, then)
 
 
 class Replay:

@@ -88,13 +88,13 @@ def compiled(core: Any, *, brief: bool, strict_only: bool = False) -> Callable[.
             made = {**made, "fail_fast": True}
         is_union = part["type"] == "union"
         made = with_tags(part, made, definitions) if is_union else made
-        limit = compared if is_hashed(made) else timed if is_slow(part, definitions) else None
-        if limit is not None:
-            found.add("slow")
-            made = limit(made) if is_long else made
         bounds = counted(part, made, definitions, brief) if is_union else counted_pattern(made)
         if bounds is not made:
             found.add("limited")
+        limit = compared if is_hashed(made) else timed if is_slow(part, definitions) else None
+        if limit is not None:
+            found.add("slow")
+            bounds = limit(bounds) if is_long else bounds
         refuses_bools = strict_only and part["type"] in ("int", "float")
         return bounds if refuses_bools else without_bools(part, bounds)
 

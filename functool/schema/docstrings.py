@@ -150,6 +150,5 @@ def _read_numpy(title: str, body: str) -> list[tuple[str, str]]:
     if title not in _RETURNS:
         return [(first.partition(":")[0], text) for first, text in items]
     # The first line should hold the type, but many authors write their sentence there.
-    kinds = [first.partition(":")[2] or first for first, _ in items]
-    both = zip(items, kinds, strict=True)
-    return [(_OUTCOME, text or (kind if " " in kind.strip() else "")) for (_, text), kind in both]
+    typed = [(first.split(":", 1)[-1].strip(), text) for first, text in items]
+    return [(_OUTCOME, text or (kind if " " in kind else "")) for kind, text in typed]

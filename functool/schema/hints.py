@@ -35,9 +35,8 @@ def signature_of(func: Callable[..., Any]) -> inspect.Signature:
 
 def fixed_keywords(func: Any) -> tuple[str, ...]:
     """Return the keywords that a partial has set. A model neither sees nor sets them."""
-    if not isinstance(func, functools.partial):
-        return ()
-    return (*func.keywords, *fixed_keywords(func.func))
+    is_partial = isinstance(func, functools.partial)
+    return (*func.keywords, *fixed_keywords(func.func)) if is_partial else ()
 
 
 def unreadable(annotation: Any, name: str, error: Exception) -> DefinitionError:

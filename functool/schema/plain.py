@@ -209,10 +209,10 @@ def _order_sets(value: Any, plain: Any) -> None:
     # pydantic's own classes are not imported for this: that takes a tenth of functool's import.
     while getattr(type(value), "__pydantic_root_model__", False):
         value = value.root
-    if hasattr(type(value), "__pydantic_fields__"):
-        parts: Iterable[Any] = vars(value).values()
-    elif is_dataclass(value):
-        parts = [getattr(value, own.name) for own in fields(value)]
+    if is_dataclass(value):  # Also one of pydantic, which may have slots.
+        parts: Iterable[Any] = [getattr(value, own.name) for own in fields(value)]
+    elif hasattr(type(value), "__pydantic_fields__"):
+        parts = vars(value).values()
     elif isinstance(value, (dict, list, tuple, set, frozenset)):
         parts = value.values() if isinstance(value, dict) else value
     else:

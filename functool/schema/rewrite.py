@@ -30,6 +30,7 @@ _NUMBERS |= dict.fromkeys(("float", "decimal", "fraction"), "a number")
 _TUPLES = ("named-tuple", "arguments")  # The latter until pydantic 2.13.
 _SCALARS = (str, int, float, NoneType)  # pydantic itself finds the members with such values.
 _before = core_schema.no_info_before_validator_function
+_tagged = core_schema.tagged_union_schema
 _as_json = partial(to_json, fallback=repr)
 
 BOOL = "functool.bool"
@@ -102,9 +103,7 @@ def without_bools(core: Any, made: Any) -> Any:
     if wanted is None:
         return made
     error: Any = {"custom_error_type": BOOL, "custom_error_message": f"{wanted}, not a boolean"}
-    return outside(
-        made, lambda bare: core_schema.tagged_union_schema({_TAG: bare}, _tag_of, **error)
-    )
+    return outside(made, lambda bare: _tagged({_TAG: bare}, _tag_of, **error))
 
 
 def _tag_of(sent: Any) -> str | None:

@@ -92,32 +92,37 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
             break
         plain = {**target, **without(plain, ["$ref"])}
     plain = plain if plain.keys() & STRUCTURE else {**plain, "type": "object"}
-    writer = _Writer(plain, rest or "extra")
-    form = writer.build(plain, "#")
+    assumed: dict[str, bool] = {}
+    while True:
+        writer = _Writer(plain, rest or "extra", assumed)
+        form = writer.build(plain, "#")
+        # Whether a recursive type needs decoding is only known after writing it. So write the
+        # schema again until what was assumed is right.
+        if assumed == (assumed := {ref: bool(writer.forms[ref].decode) for ref in assumed}):
+            break
     strict = writer.finish(form.strict)
     if problems := writer.broken + (writer.encoded if refuse else []):
         lines = "\n".join(f"- {problem}" for problem in problems)
         raise SchemaError(f"There is no strict form:\n{lines}", problems)
-    # Where nothing is encoded, a recursive type needs no decoding either.
-    step, flat_nulls = (form.decode, writer.flat_nulls) if writer.encoded else (None, ())
 
     def decode(value: Any) -> Any:
         try:
-            return step(value, shapes.CountingMemo(DECODE_STEPS)) if step else value
+            return form.decode(value, shapes.CountingMemo(DECODE_STEPS)) if form.decode else value
         except shapes.TooMuchWork as error:
             raise ArgumentError(str(error)) from None
 
-    return Codec(strict, decode, tuple(writer.encoded), flat_nulls)
+    return Codec(strict, decode, tuple(writer.encoded), writer.flat_nulls)
 
 
 class _Writer:
     """Writes a schema in strict form, part by part.
 
     `broken` lists the parts that have no strict form, and `encoded` those that need an encoding.
+    `assumed` says of each recursive reference whether it needs decoding. New ones are added to it.
     """
 
-    def __init__(self, root: dict[str, Any], rest: str) -> None:
-        self.root, self.rest = root, rest
+    def __init__(self, root: dict[str, Any], rest: str, assumed: dict[str, bool]) -> None:
+        self.root, self.rest, self.assumed = root, rest, assumed
         self.broken: list[str] = []
         self.encoded: list[str] = []
         self.flat_nulls: tuple[str, ...] | None = ()
@@ -211,8 +216,7 @@ class _Writer:
             self.seen.add(ref)
             forms[ref] = self.build(lookup(self.root, ref), ref)
         form, strict = forms.get(ref), {"$ref": self.link(ref)}
-        # A recursive type is still being written, so it may turn out to need decoding.
-        is_decoded = form is None or form.decode is not None
+        is_decoded = form.decode if form else self.assumed.setdefault(ref, False)
         return Form(strict, partial(steps.decode_reference, forms, ref) if is_decoded else None)
 
     def union(self, s: dict[str, Any], word: str, path: str) -> Form:

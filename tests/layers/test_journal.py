@@ -102,7 +102,7 @@ def pay_said(amount: int, words: Words = "") -> None:
     """Pay."""
 
 
-def pay_aliased(amount: int, words: Words = "", in_days: int = 30) -> None:
+def pay_aliased(amount: int, words: Words = "later", in_days: int = 30) -> None:
     """Pay."""
 
 
@@ -117,10 +117,10 @@ def test_a_tool_may_get_another_optional_argument(journal, before, after):
         journal.once(FunctionTool(func, name="pay", executor=inline), run="r")
         for func in (before, after)
     )
-    plain, noted = {"amount": 3}, {"amount": 3, "note": "x"}
-    call(old, plain), call(old, noted, id="2")
+    plain, noted, bare = {"amount": 3}, {"amount": 3, "note": "x"}, {"amount": 3, "note": ""}
+    call(old, plain), call(old, noted, id="2"), call(old, bare, id="3")
 
-    for again in (call(new, plain), call(new, noted, id="2")):
+    for again in (call(new, plain), call(new, noted, id="2"), call(new, bare, id="3")):
         assert again.success and again.metadata["journal"]["stored"]
     for other in (call(new, {"amount": 4}), call(new, noted), call(new, plain, id="2")):
         assert other.error.type == "JournalConflict"
