@@ -34,17 +34,21 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_gc(read: Callable[[Any], T], text: str | bytes) -> T:
-    """Return `read(text)`, which makes objects of a JSON text.
+    """Return `read(text)`, which makes objects of a JSON text. Use `paused_gc` if it is long."""
+    return read(text) if len(text) < LONG else paused_gc(read, text)
 
-    If the text is long, the garbage collector is paused. Half a million lists make it look through
-    all objects of the process many times, which takes longer than everything else. JSON has no
-    cycles, so it would find nothing.
+
+def paused_gc(work: Callable[..., T], *args: Any) -> T:
+    """Return `work(*args)`, which makes or reads JSON values, with the garbage collector paused.
+
+    Half a million lists make it look through all objects of the process many times, which takes
+    longer than everything else. JSON has no cycles, so it would find nothing.
     """
-    if len(text) < LONG or not gc.isenabled():
-        return read(text)
+    if not gc.isenabled():
+        return work(*args)
     gc.disable()
     try:
-        return read(text)
+        return work(*args)
     finally:
         gc.enable()
 

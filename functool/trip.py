@@ -32,7 +32,7 @@ from functool.guardrails.asking import (
     shown_in,
     with_matching_value,
 )
-from functool.json_values import json_copy, same_json
+from functool.json_values import canonical_json, json_copy
 
 _UNBOUND: Any = object()
 
@@ -124,7 +124,7 @@ class Trip:
         """
         view, record, call = self.view, self.record, self.call
         at, restarts, seen = 0, 0, fingerprint(call.arguments)
-        decision, approved_arguments, last_changer = None, {}, None
+        decision, approved, last_changer = None, "", None
         while at < len(guardrails):
             guardrail = guardrails[at]
             at += 1
@@ -147,8 +147,8 @@ class Trip:
                 refuse_changed(guardrail, record)
             if view.notes and view.decision is not decision:
                 decision = view.decision
-                approved_arguments = json_copy(cast(Any, call.arguments))
-        if decision is not None and not same_json(call.arguments, approved_arguments):
+                approved = canonical_json(call.arguments)
+        if decision is not None and canonical_json(call.arguments) != approved:
             refuse_changed(last_changer, record, AFTER_APPROVAL)
 
     async def ask_output(self, guardrails: Sequence[Any], result: ToolResult) -> ToolResult:

@@ -16,6 +16,7 @@ from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.guardrails.asking import InputGuardrail, arguments_of, leaves
 from functool.guardrails.text import compiled_patterns
+from functool.json_values import paused_gc
 
 Per: TypeAlias = Literal["tool", "context"]
 
@@ -28,14 +29,19 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
     """
     compiled = compiled_patterns(patterns)
 
-    def block(call: ToolCall, context: Context[Any]) -> None:
-        arguments = arguments_of(call, context, [] if argument is None else [argument])
-        for _, item in leaves(arguments if argument is None else [*arguments.values()]):
+    def matches(values: Any) -> bool:
+        for _, item in leaves(values):
             is_plain = type(item) in (str, int)  # A list may hold half a million.
             texts = [str(item)] if is_plain else [str(item), to_json(item)]
             if any(pattern.search(text) for text in texts for pattern in compiled):
-                what = f"argument {argument!r}" if argument else "call"
-                raise GuardrailError(f"Blocked: the {what} matches a blocked pattern.")
+                return True
+        return False
+
+    def block(call: ToolCall, context: Context[Any]) -> None:
+        arguments = arguments_of(call, context, [] if argument is None else [argument])
+        if paused_gc(matches, arguments if argument is None else [*arguments.values()]):
+            what = f"argument {argument!r}" if argument else "call"
+            raise GuardrailError(f"Blocked: the {what} matches a blocked pattern.")
 
     return block
 

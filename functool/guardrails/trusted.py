@@ -18,7 +18,7 @@ from functool.executors import inline
 from functool.guardrails.approval import require_approval
 from functool.guardrails.asking import InputGuardrail, arguments_of, callables, leaves
 from functool.guardrails.labels import SHOWS_OTHERS, by_place
-from functool.json_values import same_json
+from functool.json_values import paused_gc, same_json
 from functool.pointers import argument_at, escaped
 from functool.schema.json_schema import property_names
 
@@ -71,7 +71,7 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         if wrote is not None:
             answer = await inline(wrote, context)
             texts = [answer] if isinstance(answer, str) else [str(text) for text in answer]
-            unknown = _unknown_places(given, arguments, labels, texts, context)
+            unknown = paused_gc(list, _unknown_places(given, arguments, labels, texts, context))
             suspect |= {place: [MODEL] for place in unknown}
         return suspect
 

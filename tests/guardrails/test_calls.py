@@ -1,8 +1,9 @@
 """`block`, `rate_limit`, `budget` and `max_repeats`: which calls get through, and how many."""
 
 import asyncio
+import gc
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from functool import (
     ToolCall,
     Toolset,
 )
-from functool.guardrails import block, budget, max_repeats, rate_limit
+from functool.guardrails import block, budget, max_repeats, rate_limit, trusted_only
 from tests.guardrails.tools import echo_tool
 from tests.support import call
 
@@ -461,3 +462,28 @@ def test_a_rate_limit_counts_by_the_tools_own_name():
     assert limit(ToolCall(name="a"), context) is None
     with pytest.raises(GuardrailError):
         limit(ToolCall(name="a"), context)
+
+
+@pytest.mark.parametrize("guardrail", [block(["secret"]), trusted_only("x", wrote=lambda c: "")])
+def test_many_lists_are_looked_through_without_the_collector(guardrail):
+    """A guardrail that looks at half a million lists does not let the collector look at them."""
+    looked: list[int] = []
+
+    @FunctionTool(input_guardrails=[guardrail])
+    async def note(x: Any) -> str:
+        return "noted"
+
+    text = '{"x": [' + ",".join(["[" * 40 + "]" * 40] * 1_000) + "]}"
+    call(note, text)
+
+    def counting(phase, about):
+        looked.append(about["generation"])
+
+    gc.callbacks.append(counting)
+    try:
+        result = call(note, text)
+    finally:
+        gc.callbacks.remove(counting)
+
+    assert result.text == "noted"
+    assert len(looked) < 30, len(looked)
