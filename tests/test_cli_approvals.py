@@ -108,6 +108,31 @@ def test_deny(waits):
     assert result().text == "A person refused this call: no"
 
 
+def test_a_request_that_is_too_long(tmp_path):
+    """What nobody could see whole is neither printed nor approved, however deeply it is nested."""
+    path = tmp_path / "inbox.db"
+    inbox = Inbox(path)
+    nested = json.loads(f"[{','.join(['[' * 90 + ']' * 90] * 500)}]")
+    asked = ApprovalRequest.of("remove", "d", {"path": nested}, "c")
+    results = []
+    waiting = threading.Thread(target=lambda: results.append(asyncio.run(inbox.approver(asked))))
+    waiting.start()
+    while not inbox.pending():
+        pass
+
+    refused = run(path, "approve", asked.id, input="y\n", code=1).stderr
+    still = [each.id for each in inbox.pending()]
+    listed = run(path, "list", "--json").stdout
+    run(path, "deny", asked.id)
+    waiting.join()
+
+    assert len(refused) < 500 and "at most 10,000" in refused and "--yes" in refused
+    assert still == [asked.id]
+    assert json.loads(listed)[0]["arguments"] == {"path": nested}
+    assert len(listed) < 110_000
+    assert results[0].approved is False
+
+
 def test_wrong_words(tmp_path):
     """A file that is not there, an id that is not there, and a file that is no inbox are one line."""
     path = tmp_path / "inbox.db"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from functool.cli.telling import readable_errors
-from functool.integrations.visible import visible, visible_line
+from functool.integrations.visible import indented, visible, visible_line
 
 if TYPE_CHECKING:
     from functool import ApprovalRequest
@@ -45,7 +45,7 @@ def list_pending(inbox: Inbox, as_json: bool) -> None:
     """List the calls that wait: id, tool, and the beginning of the arguments."""
     with readable_errors():
         if as_json:
-            click.echo(json.dumps([request.to_dict() for request in inbox.pending()], indent=2))
+            click.echo(indented([request.to_dict() for request in inbox.pending()]))
             return
         for request in inbox.each():
             arguments = json.dumps(request.arguments)
@@ -59,12 +59,19 @@ def list_pending(inbox: Inbox, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not show the request and ask first.")
 @click.pass_obj
 def approve(inbox: Inbox, id: str, yes: bool) -> None:
-    """Let a call run, after showing the whole request."""
-    from functool.integrations.click_approval import request_text
+    """Let a call run, after showing the whole request. A request that is too long is refused."""
+    from functool.integrations.click_approval import MAX_QUESTION, request_text
 
     request = _request(inbox, id)
     if not yes:
-        click.echo(request_text(request), err=True)
+        text = request_text(request)
+        if len(text) > MAX_QUESTION:
+            raise click.ClickException(
+                f"the request has {len(text):,} characters, and a person is shown at most "
+                f"{MAX_QUESTION:,}. `deny` refuses it, `edit` opens its arguments in $EDITOR, and "
+                "`approve --yes` approves it unseen"
+            )
+        click.echo(text, err=True)
         click.confirm("Approve?", abort=True, err=True)
     with readable_errors():
         inbox.approve(request.id)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from functool.cli.telling import readable_errors
-from functool.integrations.visible import visible
+from functool.integrations.visible import indented, visible
 
 if TYPE_CHECKING:
     from functool.layers.journal import Journal, JournalEntry
@@ -62,7 +62,7 @@ def list_calls(context: click.Context, run: str | None, state: Any | None, as_js
 def show(context: click.Context, key: str) -> None:
     """Print the whole record of the call KEY."""
     with readable_errors():
-        click.echo(json.dumps(_form(_entry(_opened(context), key)), indent=2))
+        click.echo(indented(_form(_entry(_opened(context), key))))
 
 
 @journal.command()

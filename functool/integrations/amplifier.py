@@ -260,7 +260,7 @@ def _expand(item: Mountable, made: object) -> Iterable[Tool]:
 
 def _session_context(coordinator: Any, config: Any) -> Context[Any]:
     async def approve(request: ApprovalRequest) -> Decision:
-        arguments = arguments_text(request.arguments, indent=None)
+        arguments = arguments_text(request.arguments, most=0)
         sources = sources_text(request.sources)
         check_readable(arguments + sources, MAX_QUESTION)
         prompt = f"Allow the tool {request.tool} to run with {arguments}?{sources}"

@@ -31,7 +31,7 @@ def approve(request: ApprovalRequest) -> Decision:
         GuardrailError: Nobody can be asked: the arguments are too long to show, or there is no
             terminal. So the call is refused.
     """
-    shown = arguments_text(request.arguments) + sources_text(request.sources)
+    shown = arguments_text(request.arguments, MAX_QUESTION) + sources_text(request.sources)
     check_readable(shown, MAX_QUESTION)
     question = f"Allow {request_text(request)} to run?"
     if not sys.stdin.isatty():
@@ -71,7 +71,7 @@ def answered(ask: Callable[..., Answer], *words: Any, **options: Any) -> Answer 
 
 def request_text(request: ApprovalRequest) -> str:
     """Return the text of a request: the tool, all its arguments, and their sources."""
-    text = f"{request.tool} {arguments_text(request.arguments)}"
+    text = f"{request.tool} {arguments_text(request.arguments, MAX_QUESTION)}"
     return visible(text) + sources_text(request.sources)
 
 

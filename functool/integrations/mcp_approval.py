@@ -123,4 +123,4 @@ def _shown(asked: ApprovalRequest) -> str:
     After them come the sources of untrusted values.
     """
     pairs = sorted(asked.arguments.items(), key=lambda pair: len(json.dumps(pair[1])))
-    return arguments_text(dict(pairs)) + sources_text(asked.sources)
+    return arguments_text(dict(pairs), MAX_QUESTION) + sources_text(asked.sources)

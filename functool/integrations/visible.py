@@ -34,6 +34,9 @@ COLOURED = "\ufe0f"
 PIECE = 4_096
 """How many characters are cleaned at once. The sets of a longer piece would be slow."""
 
+INDENTED = 1_000_000
+"""The most characters that indented JSON may have, where the reader is an editor or a program."""
+
 
 def visible(text: str) -> str:
     """Return `text` without characters that a person cannot see but a model or a terminal reads.
@@ -63,12 +66,32 @@ def is_visible(text: str) -> bool:
     return not any(_hidden(set(text[at : at + PIECE])) for at in range(0, len(text), PIECE))
 
 
-def arguments_text(arguments: Any, indent: int | None = 2) -> str:
+def arguments_text(arguments: Any, most: int = INDENTED) -> str:
     """Return arguments for the person who decides about a call, as JSON in ASCII.
 
-    All other characters are written out, so that none hides another or changes the order.
+    All other characters are written out, so that none hides another or changes the order. The text
+    is indented like that of `indented`.
     """
-    return json.dumps(arguments, indent=indent).replace("\x7f", "\\u007f")
+    return indented(arguments, most).replace("\x7f", "\\u007f")
+
+
+def indented(value: Any, most: int = INDENTED, *, ensure_ascii: bool = True) -> str:
+    """Return a value as JSON, indented if it has at most `most` characters then.
+
+    Otherwise it is on one line. Indentation can make deeply nested lists a hundred times as long,
+    and Python code writes it, so it stops at `most`.
+    """
+    line = json.dumps(value, ensure_ascii=ensure_ascii)
+    if len(line) > most:
+        return line
+    pieces: list[str] = []
+    size = 0
+    for piece in json.JSONEncoder(indent=2, ensure_ascii=ensure_ascii).iterencode(value):
+        size += len(piece)
+        if size > most:
+            return line
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def sources_text(sources: Mapping[str, Iterable[str]]) -> str:

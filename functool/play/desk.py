@@ -15,6 +15,7 @@ import anyio
 from functool import Context, Tool, ToolResult, Toolset
 from functool.approval import Grant
 from functool.executors import in_thread
+from functool.integrations.visible import indented
 from functool.layers.inbox import Inbox
 from functool.play.feed import Feed
 from functool.play.road import run_call
@@ -194,7 +195,7 @@ class Desk:
                 return {"tool": entry["tool"], "text": entry["text"]}
         for each in self.journal.each() if self.journal is not None else ():
             if each.key == sent.get("key"):
-                text = json.dumps(each.arguments, indent=2, ensure_ascii=False)
+                text = indented(each.arguments, ensure_ascii=False)
                 return {"tool": each.tool, "text": text}
         raise ValueError("this call is not kept any more")
 

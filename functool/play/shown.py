@@ -20,7 +20,7 @@ from functool import (
 )
 from functool.content import base64_of
 from functool.guardrails.asking import name_of
-from functool.integrations.visible import arguments_text
+from functool.integrations.visible import arguments_text, indented
 from functool.play.forms import form_schema
 from functool.play.questions import QUESTION
 
@@ -78,7 +78,7 @@ def tool_with_form(tool: Tool) -> dict[str, Any]:
     return {
         **shown_tool(tool),
         "form": form_schema(tool.schema.plain),
-        "schema": cut(json.dumps(tool.schema.plain, indent=2), TEXT),
+        "schema": cut(indented(tool.schema.plain, TEXT), TEXT),
         "guardrails": {
             "input": [cut(name_of(each), 200) for each in tool.input_guardrails],
             "output": [cut(name_of(each), 200) for each in tool.output_guardrails],
@@ -99,7 +99,7 @@ def definition(tool: Tool, dialect: str, strict: bool) -> dict[str, Any]:
         if strict:
             plain = tool.schema.plain
             tool = SchemaTool(tool.name, tool.description, plain, lambda given: None, strict=True)
-        text = json.dumps(rendered.definition(tool), indent=2)
+        text = indented(rendered.definition(tool), TEXT)
         return {
             "definition": cut(text, TEXT),
             "losses": [cut(x, 500) for x in _losses(rendered, tool)],
@@ -161,7 +161,7 @@ def shown_request(request: ApprovalRequest) -> dict[str, Any]:
 
     A request that is too long for the page has `"whole": False`, and can only be refused.
     """
-    text = arguments_text(request.arguments)
+    text = arguments_text(request.arguments, TEXT)
     complete = len(text) <= TEXT and len(request.tool) <= TEXT
     return {
         "id": request.id,

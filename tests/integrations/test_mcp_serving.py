@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -398,7 +399,7 @@ class Till:
     def __init__(self):
         self.asked, self.paid = [], []
 
-        def pay(note: str, amount: int) -> str:
+        def pay(note: Any, amount: int) -> str:
             self.paid.append(amount)
             return f"paid {amount}"
 
@@ -431,6 +432,17 @@ def test_what_cannot_be_shown_is_not_asked(mode):
 
     assert "Nobody was asked" in result.error.message
     assert (till.asked, till.paid) == ([], [])
+
+
+def test_nested_arguments_are_not_made_long(mode):
+    """Indentation multiplies neither the work on a question that is too long, nor a short question."""
+    till = Till()
+    refused = till.call(mode, json.loads("[" + ",".join(["[" * 90 + "]" * 90] * 500) + "]"), 1)
+    till.call(mode, json.loads("[" * 90 + "]" * 90), 1)
+
+    assert "the arguments are 91,0" in refused.error.message
+    [asked] = till.asked
+    assert len(asked) < 10_100 and till.paid == [1]
 
 
 def test_a_question_holds_no_marks(mode):

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from functool.integrations.visible import PIECE, arguments_text, is_visible, visible
+from functool.integrations.visible import PIECE, arguments_text, indented, is_visible, visible
 
 
 def python_calls(func):
@@ -109,3 +109,29 @@ def test_arguments_are_written_out():
 
     assert text.isascii() and text.replace("\n", "").isprintable()
     assert json.loads(text) == {hiding: [hiding]}
+
+
+NESTED = json.loads(f"[{','.join(['[' * 90 + ']' * 90] * 500)}]")
+
+
+@pytest.mark.parametrize("most", [0, 10_000, 1_000_000])
+def test_indentation_does_not_multiply_a_text(most):
+    """Nested lists stay on one line if they would be too long, and little is indented before that."""
+    line = json.dumps(NESTED)
+    texts = []
+
+    steps = python_calls(lambda: texts.append(arguments_text(NESTED, most)))
+
+    assert texts == [line]
+    assert len(json.dumps(NESTED, indent=2)) > 80 * len(line)
+    assert steps < max(2 * most, 1_000)
+
+
+def test_a_text_is_indented_as_far_as_it_fits():
+    """A text of exactly the limit is indented; both forms hold the same value, in any script."""
+    value = {"name": ["Zoë", {}, 1.5, None]}
+    whole = json.dumps(value, indent=2)
+
+    assert arguments_text(value) == indented(value, len(whole)) == whole
+    assert indented(value, len(whole) - 1) == json.dumps(value)
+    assert '"Zoë"' in indented(value, ensure_ascii=False)

@@ -1,14 +1,18 @@
 """What a server asks a person: it waits in the inbox."""
 
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("starlette")
 
+from functool import ApprovalRequest, Toolset
 from functool.layers.inbox import Inbox
+from functool.play.desk import Desk
 from functool.play.questions import asker
 from functool.play.shown import shown_request
 
@@ -113,6 +117,28 @@ async def test_a_question_without_words(tmp_path):
         assert "no words" in shown_request(request)["question"]
         inbox.deny(request.id)
         assert await asking is None
+
+
+def test_a_nested_request_reaches_the_page_as_it_is():
+    """Arguments that would be long only because they are indented reach the page on one line."""
+    nested = json.loads(f"[{','.join(['[' * 90 + ']' * 90] * 500)}]")
+    text = json.dumps({"x": nested})
+    short = shown_request(ApprovalRequest.of("t", "d", {"x": nested}, "c"))
+    long = shown_request(ApprovalRequest.of("t", "d", {"x": nested * 3}, "c"))
+
+    assert (short["arguments"], short["size"], short["whole"]) == (text, len(text), True)
+    assert (long["arguments"], long["whole"]) == ("", False)
+    assert long["size"] == len(json.dumps({"x": nested * 3}))
+
+
+def test_a_nested_call_of_the_journal_is_replayed_as_it_is(tmp_path):
+    """Its arguments are not indented to a hundred times their length."""
+    nested = json.loads(f"[{','.join(['[' * 90 + ']' * 90] * 500)}]")
+    kept = SimpleNamespace(key="k", tool="t", arguments={"x": nested})
+    journal = SimpleNamespace(each=lambda: [kept])
+    desk = Desk(Toolset(), "kit.py", Inbox(tmp_path / "inbox.db"), journal=journal)
+
+    assert desk.replayed({"key": "k"}) == {"tool": "t", "text": json.dumps({"x": nested})}
 
 
 @beside
