@@ -16,6 +16,7 @@ from functool import (
     ToolError,
     ToolResult,
 )
+from functool.binding import engine
 from functool.guardrails import trusted_only
 from tests.schemas import INT, STR, any_of, dict_of, obj, ref
 from tests.support import call, foreign
@@ -289,6 +290,15 @@ def test_long_keywords_count_as_much_work(part, value):
     assert "too much work" in call(tool, {"a": value}).text
 
 
+def test_the_members_of_a_keyword_are_counted_once(monkeypatch):
+    """To count the choices of an `enum` takes long too, so a list of items shares one count."""
+    counted, count = [], engine._count
+    monkeypatch.setattr(engine, "_count", lambda *given: counted.append(given) or count(*given))
+
+    assert call(_tool({"a": {"items": {"enum": ["x", "y"]}}}), {"a": ["x"] * 1_000}).text == "ok"
+    assert len([word for _, word in counted if word == "enum"]) == 3
+
+
 @pytest.mark.usefixtures("little_work")
 def test_following_a_reference_counts_as_five_steps():
     """It takes five times as long as a keyword of the schema itself."""
@@ -339,7 +349,9 @@ def _in_lists(value):
         ({"allOf": [{"propertyNames": True}] * 50}, {f"k{n}": 1 for n in range(2_000)}),
         ({"contains": False}, [1] * 20_000),
         ({"allOf": [{"items": True}] * 4, "unevaluatedItems": False}, [1] * 5_000),
-        ({"items": {"enum": [_in_lists(1)] * 15}}, [_in_lists(2)] * 50),
+        ({"items": {"enum": [_in_lists(1)] * 15}}, [_in_lists(2)] * 30),
+        ({"items": {"enum": [{"a": 1}] * 500}}, [{"a": 2}] * 50),
+        ({"items": {"enum": list(range(2_000))}}, [-1] * 45),
     ],
 )
 def test_long_keywords_and_long_values_count(part, value):

@@ -46,7 +46,7 @@ _MOST_KEPT = 4_000
 """The longest pattern, classes counted so, that stays compiled. That takes about a megabyte."""
 
 _work: ContextVar[CountingMemo] = ContextVar("functool.schema_work")
-"""The steps that are left to the checks of one value, and the patterns that they have compiled."""
+"""The steps that are left to the checks of one value, and what they compiled and counted once."""
 
 _asks_evaluated: ContextVar[bool] = ContextVar("functool.schema_asks_evaluated", default=False)
 """Whether validators yield what they evaluate, instead of mismatches."""
@@ -79,9 +79,12 @@ def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
         long *= 2 if isinstance(instance, dict) else 1  # A name takes longer than an index.
         if word == "contains" and wanted is False:  # jsonschema makes a mismatch for each item.
             long *= _PARTS
-        # Following a reference takes five times as long, and longer if it names many steps.
-        steps = 5 + len(str(wanted)) // 4 if is_reference else 1 + _count(wanted, word) // _PARTS
-        _work.get().spend(steps + long // _PARTS)
+        # A list of items asks for one keyword a thousand times: its members are counted once.
+        work, at = _work.get(), (id(wanted), word)
+        if at not in work:
+            # Following a reference takes five times as long, and longer if it names many steps.
+            work[at] = 4 + len(str(wanted)) // 4 if is_reference else _count(wanted, word) // _PARTS
+        work.spend(1 + work[at] + long // _PARTS)
         # jsonschema itself follows a reference to the keywords that evaluate something.
         if _asks_evaluated.get() and not is_reference:
             return _evaluated(word, validator, wanted, instance, schema)
@@ -104,12 +107,12 @@ def _counted(errors: Any) -> Iterator[Any]:
 
 def _count(wanted: Any, word: str) -> int:
     """Return how many members a keyword has. Of those that compare lists, inner ones count too."""
+    # To compare a number takes twice as long as a text, and a list or an object five times.
     if not isinstance(wanted, (list, dict)):
-        return 0
+        return not isinstance(wanted, str)
     inner = wanted.values() if isinstance(wanted, dict) else wanted
     deep = word in ("enum", "const", "dependentRequired")
-    # To compare a list or an object takes three times as long as a scalar.
-    return 2 + len(wanted) + (sum(_count(item, word) for item in inner) if deep else 0)
+    return 4 + len(wanted) + (sum(_count(item, word) for item in inner) if deep else 0)
 
 
 def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:

@@ -37,7 +37,7 @@ from functool.executors import in_thread, inline
 from functool.layers.search_tool import FOUND as FOUND
 from functool.layers.search_tool import SearchTool, shown
 from functool.layers.some_tools import for_tool
-from functool.layers.words import CANDIDATES, FIELDS, WordIndex
+from functool.layers.words import CANDIDATES, FIELDS, WordIndex, without_numbers
 from functool.schema.json_schema import walk
 
 Rank: TypeAlias = Callable[[str, int], Iterable[tuple[str, float]]]
@@ -409,7 +409,8 @@ def _fields(tool: Tool, examples: Iterable[str]) -> list[str]:
         choices += [value for value in listed if isinstance(value, str)]
     tags = [*tool.settings.tags, *examples]
     parts = (names, texts, choices, tags)
-    return [tool.name, tool.description, *(" ".join(map(str, part)) for part in parts)]
+    others = (tool.description, *(" ".join(map(str, part)) for part in parts))
+    return [tool.name, *map(without_numbers, others)]
 
 
 def _fused(*orders: list[int]) -> list[tuple[int, float]]:

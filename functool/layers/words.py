@@ -45,6 +45,8 @@ CANDIDATES = 60
 MAX_TERMS = 100
 MAX_QUERY = 20_000
 MAX_WORD = 64
+MIN_DIGITS = 3
+"""Shorter numbers are no words: questions are full of them, and they tell few tools apart."""
 
 STOP_WORDS = set(
     re.findall(
@@ -67,23 +69,29 @@ UNSPACED = (
 that FTS5 does not know."""
 
 _WORD = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
+_NUMBER = re.compile(r"(?<![^\W_])\d+(?![^\W_])")
 _IS_UNSPACED = re.compile(rf"[{UNSPACED}]")
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text, split at case and underscores, without numbers.
+    """Return the words of a text, split at case and underscores, without short numbers.
 
     Scripts without spaces give pairs of characters instead of words.
     """
     found: list[str] = []
     for word in _WORD.findall(_HUMP.sub(" ", text)):
-        if word.isnumeric():
+        if word.isnumeric() and len(word) < MIN_DIGITS:
             continue
         if len(word) > 2 and _IS_UNSPACED.match(word):
             found += pairs(word[: MAX_WORD + 1])
         else:
             found.append(word[:MAX_WORD].lower())
     return found
+
+
+def without_numbers(text: str) -> str:
+    """Return a text without its numbers, which tell tools apart in names, but seldom elsewhere."""
+    return _NUMBER.sub(" ", text)
 
 
 def pairs(word: str) -> list[str]:

@@ -182,10 +182,35 @@ def test_other_scripts_are_found(text, query):
 
 
 def test_words_are_split():
-    """Case and underscores split names; numbers are no words, letters with numbers are."""
-    assert words("getHTTPResponse_v2 parse.XML 42 s3 Größe 天気予報") == (
-        ["get", "http", "response", "v2", "parse", "xml", "s3", "größe", "天気", "気予", "予報"]
+    """Case and underscores split names; short numbers are no words, letters with numbers are."""
+    assert words("getHTTPResponse_v2 parse.XML 42 form_941 s3 Größe 天気予報") == (
+        ["get", "http", "response", "v2", "parse", "xml", "form", "941", "s3", "größe"]
+        + ["天気", "気予", "予報"]
     )
+
+
+@pytest.mark.parametrize("query", ["form_941", "form 941", "Please fill in form 941.", "941"])
+def test_a_number_tells_names_apart(query):
+    """A tool is found by the number in its name."""
+    forms = [
+        tool(f"form_{n}", "Fills in a form.") for n in (1040, 1065, 1099, 1120, 8812, 990, 941)
+    ]
+
+    assert names(Catalog(forms).search(query, 1)) == ["form_941"]
+
+
+def test_numbers_count_in_names_only():
+    """A number in a description, such as a year of an example, is no reason to find a tool."""
+    catalog = Catalog([tool("report", "The report of a year, such as 2024."), tool("form_2024")])
+
+    assert names(catalog.search("2024")) == ["form_2024"]
+
+
+def test_tools_that_differ_by_a_number_are_found_by_their_names():
+    """Of two thousand names that differ by a number, the one in the query comes first."""
+    catalog = Catalog(tool(f"tool_{n}", "Does a thing.") for n in range(2_000))
+
+    assert names(catalog.search("tool_1234", 1)) == ["tool_1234"]
 
 
 def test_names_that_differ_by_case():
