@@ -71,8 +71,8 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         if wrote is not None:
             answer = await inline(wrote, context)
             texts = [answer] if isinstance(answer, str) else [str(text) for text in answer]
-            unknown = paused_gc(list, _unknown_places(given, arguments, labels, texts, context))
-            suspect |= {place: [MODEL] for place in unknown}
+            unknown = _unknown_places(given, arguments, labels, texts, context)
+            suspect |= {place: [MODEL] for place in paused_gc(tuple[str], unknown)}
         return suspect
 
     async def trusted_only(call: ToolCall, context: Context[Any]) -> ToolCall | None:
