@@ -2,8 +2,9 @@
 
 import gc
 import json
+import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -29,12 +30,11 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
         text = json.dumps(dict(arguments), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"arguments must hold JSON values: {error}") from error
-    copy: dict[str, Any] = without_gc(json.loads, text)
-    return copy
+    return cast(dict[str, Any], without_gc(json.loads, text))
 
 
 def without_gc(read: Callable[[Any], T], text: str | bytes) -> T:
-    """Return `read(text)`, which makes objects of a JSON text. Use `paused_gc` if it is long."""
+    """Return `read(text)`, which makes objects of a JSON text: by `paused_gc` if it is long."""
     return read(text) if len(text) < LONG else paused_gc(read, text)
 
 
@@ -46,11 +46,18 @@ def paused_gc(work: Callable[..., T], *args: Any) -> T:
     """
     if not gc.isenabled():
         return work(*args)
-    gc.disable()
+    _pauses.append(work)
     try:
+        gc.disable()
         return work(*args)
     finally:
         gc.enable()
+        _pauses.pop()
+
+
+_pauses: list[object] = []
+if hasattr(os, "register_at_fork"):  # A forked child has no thread that would end the pause.
+    os.register_at_fork(after_in_child=lambda: gc.enable() if _pauses else None)
 
 
 def is_texts(value: Any) -> bool:

@@ -8,8 +8,10 @@ import functools
 import gc
 import json
 import math
+import os
 import random
 import re
+import threading
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
@@ -2199,6 +2201,35 @@ def test_no_garbage_is_collected_while_long_arguments_become_objects(options):
         assert call(take, {"texts": long, "y": "good"}).success and not gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_collects_garbage_again():
+    """A thread of its parent that reads long arguments would have enabled the collector later."""
+    begun, forked = threading.Event(), threading.Event()
+
+    def wait(text):
+        begun.set()
+        forked.wait(20)
+        return text
+
+    @FunctionTool
+    def take(texts: list[str], y: Annotated[str, AfterValidator(wait)]):
+        """Take."""
+
+    given = {"texts": ["a"] * 20_000, "y": "b"}
+    thread = threading.Thread(target=call, args=(take, given))
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(not gc.isenabled())
+    forked.set()
+    thread.join()
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(

@@ -29,19 +29,17 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
     """
     compiled = compiled_patterns(patterns)
 
-    def matches(values: Any) -> bool:
+    def look_at(values: Any) -> None:
         for _, item in leaves(values):
             is_plain = type(item) in (str, int)  # A list may hold half a million.
             texts = [str(item)] if is_plain else [str(item), to_json(item)]
             if any(pattern.search(text) for text in texts for pattern in compiled):
-                return True
-        return False
+                what = f"argument {argument!r}" if argument else "call"
+                raise GuardrailError(f"Blocked: the {what} matches a blocked pattern.")
 
     def block(call: ToolCall, context: Context[Any]) -> None:
         arguments = arguments_of(call, context, [] if argument is None else [argument])
-        if paused_gc(matches, arguments if argument is None else [*arguments.values()]):
-            what = f"argument {argument!r}" if argument else "call"
-            raise GuardrailError(f"Blocked: the {what} matches a blocked pattern.")
+        paused_gc(look_at, arguments if argument is None else [*arguments.values()])
 
     return block
 
