@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from functool.dialects._subset import in_words, violations
 from functool.errors import ArgumentError, SchemaError
+from functool.schema import strict
 from functool.schema.shapes import CountingMemo, tags_of
 from functool.schema.steps import Step, decode_union
 from functool.schema.strict import Codec, codec
@@ -900,6 +901,30 @@ def test_types_that_recurse_through_each_other() -> None:
     sent = {"v": {"b": {"c": {"a": {"b": {"c": {"a": None, "n": None}}}, "n": None}}}}
 
     assert made.decode(sent) == {"v": {"b": {"c": {"a": {"b": {"c": {"a": None}}}}}}}
+
+
+def test_a_chain_of_recursive_types_is_written_a_few_times(monkeypatch: Any) -> None:
+    """Each is known to need decoding after that before it, so a hostile schema took a pass for each."""
+    made: list[Any] = []
+
+    class Counted(strict._Writer):
+        def __init__(self, *given: Any) -> None:
+            made.append(given)
+            super().__init__(*given)
+
+    monkeypatch.setattr(strict, "_Writer", Counted)
+    last = 40
+    types = {f"T{n}": obj(back=ref(f"T{n - 1}"), next=ref(f"T{n + 1}")) for n in range(1, last)}
+    types["T0"] = obj(next=ref("T1"), more=dict_of(STR))
+    types[f"T{last}"] = obj(back=any_of(ref(f"T{last - 1}"), NULL))
+    chain = one(ref("T0"), **types)
+
+    assert len(made) < 6
+    for sent in ([{"key": "a", "value": "b"}], {"a": "b"}):
+        value = {"v": {"next": {"next": {"back": {"back": {"more": sent}}}}}}
+        assert chain.decode(value) == {
+            "v": {"next": {"next": {"back": {"back": {"more": {"a": "b"}}}}}}
+        }
 
 
 @pytest.mark.parametrize(

@@ -92,18 +92,19 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
             break
         plain = {**target, **without(plain, ["$ref"])}
     plain = plain if plain.keys() & STRUCTURE else {**plain, "type": "object"}
-    assumed: dict[str, bool] = {}
+    assumed, passes = dict[str, bool](), 0
     while True:
+        passes += 1
         writer = _Writer(plain, rest or "extra", assumed)
         form = writer.build(plain, "#")
         # Whether a recursive type needs decoding is only known after writing it. So write the
-        # schema again until what was assumed is right.
-        if assumed == (assumed := {ref: bool(writer.forms[ref].decode) for ref in assumed}):
+        # schema again until what was assumed is right. Each type of a hostile schema may only be
+        # known after that before it, so at last all are decoded. What needs no decoding is kept.
+        if assumed == (assumed := {r: passes > 3 or bool(writer.forms[r].decode) for r in assumed}):
             break
     strict = writer.finish(form.strict)
     if problems := writer.broken + (writer.encoded if refuse else []):
-        lines = "\n".join(f"- {problem}" for problem in problems)
-        raise SchemaError(f"There is no strict form:\n{lines}", problems)
+        raise SchemaError("\n- ".join(["There is no strict form:", *problems]), problems)
 
     def decode(value: Any) -> Any:
         try:
