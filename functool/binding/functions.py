@@ -145,7 +145,10 @@ class FunctionBinder:
 
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that `values` has validated."""
-        given = without_gc(self._given, as_text(arguments))
+        if type(arguments) is str and len(arguments) < self._fast_length:
+            given = self._given(arguments)
+        else:
+            given = without_gc(self._given, as_text(arguments))
         for name, default in self._defaults.items():
             if name not in given:
                 given[name] = deepcopy(default)
