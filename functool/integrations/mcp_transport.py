@@ -100,7 +100,7 @@ class Endpoint:
     def __init__(
         self, target: Any, headers: Mapping[str, str] | None = None, auth: Any = None
     ) -> None:
-        self.version = ""
+        self.version: str = ""
         self.streaming: Callable[[], None] = lambda: None
         self._streams = Rate()
         self._headers, self._auth = dict(headers or {}), auth
