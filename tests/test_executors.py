@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 import pytest
 
 import functool.executors
+import functool.json_values
 from functool import (
     Context,
     DefinitionError,
@@ -482,11 +483,13 @@ def test_a_thread_that_is_taken_while_it_retires_does_the_job(monkeypatch):
 
 
 def test_a_system_without_fork(monkeypatch):
-    """Where processes cannot be forked, the threads work all the same."""
+    """Where processes cannot be forked, threads and the pause of the collector work all the same."""
     monkeypatch.delattr(os, "register_at_fork", raising=False)
     module = runpy.run_path(functool.executors.__file__)
+    paused_gc = runpy.run_path(functool.json_values.__file__)["paused_gc"]
 
     assert asyncio.run(module["in_thread"](lambda: 41 + 1)) == 42
+    assert (paused_gc(gc.isenabled), gc.isenabled()) == (False, True)
 
 
 def failing(*errors, value="done"):
