@@ -54,10 +54,6 @@ _RANK_OFFSET = 60
 """The constant of reciprocal rank fusion. The higher it is, the less the first ranks stand out."""
 
 
-def _any(tool: Tool) -> bool:
-    return True
-
-
 @dataclass(slots=True, kw_only=True)
 class Match:
     """A tool that a search found.
@@ -153,16 +149,6 @@ class Catalog:
             for number, score, place in found
         ]
 
-    def _found(
-        self,
-        query: str,
-        limit: int,
-        context: Context[Any] | None,
-        keep: Callable[[Tool], bool],
-    ) -> list[Tool]:
-        """Return the tools of `search` that `keep` accepts. To say why they fit takes longer."""
-        return [self._listed[number] for number, *_ in self._ranked(query, limit, context, keep)]
-
     def _ranked(
         self,
         query: str,
@@ -170,7 +156,10 @@ class Catalog:
         context: Context[Any] | None,
         keep: Callable[[Tool], bool],
     ) -> list[tuple[int, float, int | None]]:
-        """Return number, score and place in `rank` of the tools that fit best."""
+        """Return number, score and place in `rank` of the tools that fit best and `keep` accepts.
+
+        To say why they fit takes longer, so only `search` does.
+        """
         if type(limit) is not int or limit < 1:
             raise ValueError(f"limit must be a positive int, not {limit!r}")
 
@@ -246,11 +235,12 @@ class Catalog:
             limit: Annotated[int, Field(ge=1, le=MOST), "At most so many tools."] = 5,
         ) -> ToolResult:
             keep = _runs_beside if fixed else _any
-            found = await search(self._found, query, limit, context, keep)
-            if not found:
+            ranked = await search(self._ranked, query, limit, context, keep)
+            if not ranked:
                 return ToolResult(
                     output=ToolResult.of("No tool fits. Try other words.").output, value=[]
                 )
+            found = [self._listed[number] for number, *_ in ranked]
             return ToolResult.of(await show(shown, found, with_parameters=fixed))
 
         then = f"Call one with {CALL}." if fixed else "You can call those that are found."
@@ -341,6 +331,10 @@ class CallTool(WrapperTool):
         for func in self._made[tool.name]:
             tool = tool.around(func)
         return await tool.invoke(inner, context)
+
+
+def _any(tool: Tool) -> bool:
+    return True
 
 
 def _runs_beside(tool: Tool) -> bool:
