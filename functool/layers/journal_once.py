@@ -196,7 +196,7 @@ class Once:
                 continue
             if found.arguments != row.arguments:
                 form = await _retry_while_busy(partial(self._store.form, found.definition))
-                if not same_call(tool, row.arguments, found.arguments, form):
+                if not form or not same_call(tool, row.arguments, found.arguments, form):
                     raise conflict_of_arguments(row.tool)
             if found.state == "done":
                 return found

@@ -207,9 +207,10 @@ class Store:
 
     @_locked
     def form(self, digest: str) -> str:
-        """Return the stored definition of a tool."""
+        """Return the stored definition of a tool, or an empty text if there is none."""
         query = "SELECT form FROM definitions WHERE digest = ?"
-        return str(self._connection.execute(query, (digest,)).fetchone()[0])
+        found = self._connection.execute(query, (digest,)).fetchone()
+        return str(found[0]) if found else ""
 
     @_reading
     def definitions(self, connection: sqlite3.Connection, run: str) -> dict[str, str]:

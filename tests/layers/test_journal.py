@@ -126,6 +126,16 @@ def test_a_tool_may_get_another_optional_argument(journal, before, after):
         assert other.error.type == "JournalConflict"
 
 
+def test_a_record_without_a_definition_is_that_of_another_call(journal, tmp_path):
+    """Nobody knows which defaults its tool had, so the call is refused as another one."""
+    once = journal.once(FunctionTool(pay_now, name="pay", executor=inline), run="r")
+    call(once, {"amount": 3})
+    with contextlib.closing(sqlite3.connect(tmp_path / "calls.journal")) as database, database:
+        database.execute("DELETE FROM definitions")
+
+    assert call(once, {"amount": 4}).error.type == "JournalConflict"
+
+
 def test_an_interrupted_call_may_run_in_a_newer_version_of_its_tool(journal):
     """It is recorded as it ran last, so the same call is answered from then on."""
 
