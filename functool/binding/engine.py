@@ -109,7 +109,7 @@ def _count(wanted: Any, word: str) -> int:
     """Return how many members a keyword has. Of those that compare lists, inner ones count too."""
     # To compare a number takes twice as long as a text, and a list or an object five times.
     if not isinstance(wanted, (list, dict)):
-        return not isinstance(wanted, str)
+        return 0 if isinstance(wanted, str) else 1
     inner = wanted.values() if isinstance(wanted, dict) else wanted
     deep = word in ("enum", "const", "dependentRequired")
     return 4 + len(wanted) + (sum(_count(item, word) for item in inner) if deep else 0)

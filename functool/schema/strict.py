@@ -98,8 +98,8 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
         writer = _Writer(plain, rest or "extra", assumed)
         form = writer.build(plain, "#")
         # Whether a recursive type needs decoding is only known after writing it. So write the
-        # schema again until what was assumed is right. Each type of a hostile schema may only be
-        # known after that before it, so at last all are decoded. What needs no decoding is kept.
+        # schema again until what was assumed is right. A hostile schema may need a pass for each of
+        # its types, so from the fourth on all are decoded: decoding keeps what is not encoded.
         if assumed == (assumed := {r: passes > 3 or bool(writer.forms[r].decode) for r in assumed}):
             break
     strict = writer.finish(form.strict)
