@@ -206,7 +206,7 @@ def _order_sets(value: Any, plain: Any) -> None:
     """
     if not isinstance(plain, (dict, list)):
         return
-    # pydantic's own classes are not imported for this: that takes a tenth of functool's import.
+    # `RootModel` is not imported for this: pydantic would build a validator for it at each start.
     while getattr(type(value), "__pydantic_root_model__", False):
         value = value.root
     if is_dataclass(value):  # Also one of pydantic, which may have slots.
