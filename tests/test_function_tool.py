@@ -1607,3 +1607,20 @@ def test_which_kinds_of_functions_run_on_a_thread():
 
     ran = [call(FunctionTool(f)).value for f in (plain, steps, later, later_steps)]
     assert [thread is threading.main_thread() for thread in ran] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0, -7, 2**63, -(2**70), 10**5000, True],
+    ids=lambda value: f"{value.bit_length()} bits",
+)
+def test_a_tool_shows_an_int_as_a_result_does(value):
+    """An integer of any length is written whole, also one that Python itself refuses to write."""
+
+    @FunctionTool
+    async def count() -> Any:
+        return value
+
+    result = call(count)
+
+    assert (result.text, result.value) == (ToolResult.of(value).text, value)
