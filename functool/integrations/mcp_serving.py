@@ -7,6 +7,7 @@ import errno
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
@@ -31,8 +32,11 @@ LISTENING: dict[str, Any] = {"access_log": False, "timeout_graceful_shutdown": 5
 """Options of uvicorn. A client may keep a request open for ever, so a server that is stopped waits
 only these seconds for its clients."""
 
-_ended_before: list[bool] = []
-"""For each server that runs, whether streams ended at once before. The first one is restored."""
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+_before: list[tuple[bool, dict[int, Any]]] = []
+"""For each server that runs: whether streams ended at once before it, and who handled signals.
+What the first one found is restored."""
 
 NO_TOKEN = b"This server wants a bearer token: send the header 'Authorization: Bearer TOKEN'.\n"
 
@@ -81,7 +85,7 @@ def serve(
     served = tools if isinstance(tools, ToolServer) else ToolServer(tools, **options)
     app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
     _check_port(host, port)
-    with _streams_that_stay():
+    with _one_more_server():
         uvicorn.run(app, host=host, port=port, **LISTENING)
 
 
@@ -118,7 +122,7 @@ async def serve_async(
     app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
     _check_port(host, port)
     listener = uvicorn.Server(uvicorn.Config(app, host=host, port=port, **LISTENING))
-    with _streams_that_stay():
+    with _one_more_server():
         serving = asyncio.create_task(listener.serve())
         try:
             await asyncio.shield(serving)
@@ -130,20 +134,27 @@ async def serve_async(
 
 
 @contextmanager
-def _streams_that_stay() -> Iterator[None]:
+def _one_more_server() -> Iterator[None]:
     """Let the streams of a stopped server go on for as long as `LISTENING` says.
 
-    sse_starlette would end them at once, and with them the calls that they answer.
+    sse_starlette would end them at once, and with them the calls that they answer. After the last
+    server of the process, its streams end and its signals are handled as before the first one.
     """
-    # Its older versions have no such switch, and end them all the same.
-    _ended_before.append(getattr(AppStatus, "enable_automatic_graceful_drain", True))
+    # Older versions of sse_starlette have no such switch, and end streams all the same.
+    ends = getattr(AppStatus, "enable_automatic_graceful_drain", True)
+    _before.append((ends, {each: signal.getsignal(each) for each in STOPPING}))
     AppStatus.enable_automatic_graceful_drain = False
     try:
         yield
     finally:
-        before = _ended_before.pop()
-        if not _ended_before:
-            AppStatus.enable_automatic_graceful_drain = before
+        ends, handlers = _before.pop()
+        if not _before:
+            AppStatus.enable_automatic_graceful_drain = ends
+            # uvicorn restores what each server found. If the first one ends first, the handler of
+            # that one stays, which ignores signals and ends every later stream of the process.
+            if threading.current_thread() is threading.main_thread():
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
 
 
 def http_app(

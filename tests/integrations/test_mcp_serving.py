@@ -244,30 +244,30 @@ def test_a_call_of_a_stopped_server_ends(mode):
     assert asyncio.run(asyncio.wait_for(main(), 60)).text == "done"
 
 
-def test_a_server_that_ends_leaves_the_streams_of_others():
-    """Streams of the process end at once again only after the last of its servers has ended."""
+def test_servers_that_end_leave_what_they_found():
+    """In whichever order two servers end, the process keeps its streams and its signals after it."""
     status = mcp_serving.AppStatus
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
 
-    async def main():
-        ports, seen = [free_port(), free_port()], []
-        running = [
-            asyncio.create_task(mcp.serve_async(tools, "http", port=port, token="t"))
-            for port in ports
-        ]
-        for port in ports:
+    async def main(order):
+        running, seen = [], []
+        for port in (free_port(), free_port()):
+            running.append(asyncio.create_task(mcp.serve_async([], "http", port=port)))
             while True:
                 try:
                     (await asyncio.open_connection("127.0.0.1", port))[1].close()
                     break
                 except ConnectionError:
                     await asyncio.sleep(0.05)
-        for each in running:
+        for each in order:
             seen.append(status.enable_automatic_graceful_drain)
-            each.cancel()
-            await asyncio.wait({each})
+            running[each].cancel()
+            await asyncio.wait({running[each]})
         return [*seen, status.enable_automatic_graceful_drain]
 
-    assert asyncio.run(asyncio.wait_for(main(), 60)) == [False, False, True]
+    for order in ((0, 1), (1, 0)):
+        assert asyncio.run(asyncio.wait_for(main(order), 60)) == [False, False, True]
+        assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
 def test_a_server_runs_with_an_older_sse_starlette(monkeypatch):
