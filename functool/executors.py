@@ -26,7 +26,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from functool.call import ToolResult, failure_of
 from functool.errors import DefinitionError, ToolError, ToolTimeoutError, Tripwire
-from functool.schema.callables import takes
+from functool.introspection import takes
 
 GRACE_SECONDS = 1.0
 """How long a cancelled body may take to clean up, in seconds."""

@@ -23,7 +23,7 @@ from typing import Any, Self, TypeAlias
 
 from typing_extensions import Unpack
 
-from functool.binding.door import Binder, Bound
+from functool.binding.binder import Binder, Bound
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import Arguments
 from functool.binding.watch import Watch
@@ -44,6 +44,7 @@ from functool.executors import checked_timeout, deliver_last, failure_or_raise, 
 from functool.guardrails.approval import with_edit_note
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, check_order
 from functool.guardrails.trusted import wanted_results
+from functool.introspection import at_caller
 from functool.options import (
     ErrorFunc,
     ToolOptions,
@@ -54,7 +55,6 @@ from functool.options import (
     checked_settings,
     refuse_unknown,
 )
-from functool.schema.callables import at_caller
 from functool.schema.json_schema import checked_parameters
 from functool.schema.publish import Strict, publish
 from functool.trip import Trip, verified

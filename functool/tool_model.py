@@ -21,7 +21,7 @@ from functool.context import Context
 from functool.errors import ArgumentError
 from functool.executors import failure_or_raise
 from functool.function_tool import FunctionOptions, FunctionTool
-from functool.schema.callables import snake_case
+from functool.introspection import snake_case
 from functool.schema.core import compiled, core_of
 from functool.schema.docstrings import parse
 from functool.tool import Tool

@@ -53,7 +53,7 @@ from functool import (
     WrapperTool,
 )
 from functool.binding import functions
-from functool.binding.door import PassingBinder
+from functool.binding.binder import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
 from functool.close_names import MAX_COMPARED

@@ -24,8 +24,8 @@ from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import LARGE, failure_or_raise
+from functool.introspection import without_partials
 from functool.pointers import escaped
-from functool.schema.callables import without_partials
 
 _In = TypeVar("_In", default=ToolCall)
 _Out = TypeVar("_Out", default=ToolResult)
