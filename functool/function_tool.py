@@ -17,7 +17,7 @@ from functool.binding.functions import FunctionBinder
 from functool.call import ToolCall, ToolResult, ToolSchema, success_of, with_arguments
 from functool.context import Context
 from functool.errors import DefinitionError
-from functool.executors import Executor, checked_executor, deliver_last, in_thread, inline
+from functool.executors import Executor, checked_executor, in_thread, inline
 from functool.generators import exhaust, exhaust_async
 from functool.introspection import (
     at_caller,
@@ -36,6 +36,7 @@ from functool.schema.parameters import EMPTY, Parameter
 from functool.schema.publish import Strict, publish
 from functool.schema.signature import FunctionSchema, describe, returned_schema
 from functool.schema.strict import Codec
+from functool.time_limit import deliver_last
 from functool.tool import Tool
 from functool.trip import Trip
 

@@ -27,21 +27,11 @@ from functool.binding.binder import Binder, Bound
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import Arguments
 from functool.binding.watch import Watch
-from functool.call import (
-    DATA,
-    ToolCall,
-    ToolResult,
-    ToolSchema,
-    changed,
-    failure_of,
-    metadata_of,
-    success_of,
-    wrong_call,
-)
+from functool.call import DATA, ToolCall, ToolResult, ToolSchema, failure_of, success_of, wrong_call
 from functool.context import Context, wrong_context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
-from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
-from functool.guardrails.approval import with_edit_note
+from functool.executors import inline
+from functool.guardrails.approval import with_edit_note, with_request
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, check_order
 from functool.guardrails.trusted import wanted_results
 from functool.introspection import at_caller
@@ -57,6 +47,7 @@ from functool.options import (
 )
 from functool.schema.json_schema import checked_parameters
 from functool.schema.publish import Strict, publish
+from functool.time_limit import checked_timeout, deliver_last, failure_or_raise, within
 from functool.trip import Trip, verified
 
 MAX_ARGUMENT_BYTES = 1_048_576
@@ -134,10 +125,8 @@ class Tool(ABC):
         self.prompts: ToolPrompts = checked(options.get("prompts"), ToolPrompts, "prompts")
         limit = options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
         self.max_argument_bytes: int | None = checked_limit(limit, "max_argument_bytes")
-        kind = type(self)
-        self._has_hooks = (
-            kind.on_invoke is not Tool.on_invoke or kind.on_output is not Tool.on_output
-        )
+        hooks = type(self).on_invoke, type(self).on_output
+        self._has_hooks = hooks != (Tool.on_invoke, Tool.on_output)
         self._arounds: tuple[Around, ...] = ()
 
     @property
@@ -180,9 +169,7 @@ class Tool(ABC):
                 raise TypeError("is_enabled has to be sync")
             return bool(answer)
         except Exception:
-            logger.error(
-                "is_enabled of %s failed, so the tool is disabled", self._name, exc_info=True
-            )
+            logger.exception("is_enabled of %s failed, so the tool is disabled", self._name)
             return False
 
     def add_input_guardrails(self, guardrails: Iterable[InputGuardrail]) -> None:
@@ -392,10 +379,10 @@ class Tool(ABC):
                 result = verified(await self.on_error(error, trip.view), "on_error", self._name)
         except (Exception, asyncio.CancelledError) as crash:
             failure_or_raise(crash)
-            logger.error("an error function of %s failed", self._name, exc_info=True)
+            logger.exception("an error function of %s failed", self._name)
             result = failure_of(error)
         if isinstance(error, ApprovalRequired) and result.is_error:
-            result = changed(result, metadata={"approval": error.request, **metadata_of(result)})
+            result = with_request(result, error.request)
         trip.note(result)
         return result
 

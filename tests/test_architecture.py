@@ -28,7 +28,9 @@ FLOORS = [
         "schema.docstrings",
         "schema.plain",
         "introspection",
+        "time_limit",
         "executors",
+        "large",
         "schema.hints",
         "schema.rewrite",
         "schema.readings",
@@ -206,7 +208,15 @@ def test_there_is_no_import_cycle():
 def test_a_leaf_imports_only_what_is_documented(path):
     """A leaf imports the face, the documented modules, its own room, and the rooms before it."""
     documented = {"", "schema", "guardrails", "executors", "factory", "testing", "tool_model"}
-    documented |= {"json_values", "pointers", "content", "call", "approval"}  # Helpers on values.
+    documented |= {
+        "json_values",
+        "pointers",
+        "content",
+        "call",
+        "approval",
+        "large",
+        "time_limit",
+    }  # Helpers on values.
     documented |= {"binding"}  # The type that `Tool.watch` returns.
     rooms = {name.split(".")[0] for name in local(path)}
     place = LEAVES.index(name_of(path).split(".")[0])

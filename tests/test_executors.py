@@ -5,10 +5,8 @@ import contextvars
 import gc
 import os
 import runpy
-import signal
 import socket
 import threading
-import time
 from collections import deque
 from queue import Empty, SimpleQueue
 
@@ -16,6 +14,7 @@ import pytest
 
 import functool.executors
 import functool.json_values
+import functool.time_limit
 from functool import (
     Context,
     DefinitionError,
@@ -30,7 +29,6 @@ from functool.executors import (
     deliver_last,
     in_thread,
     inline,
-    one_large,
     retrying,
 )
 from functool.guardrails import require_approval
@@ -219,7 +217,7 @@ def test_a_time_limit_knows_what_the_tasks_of_a_body_left_behind(caplog):
 
 def test_work_that_ended_during_the_clean_up_is_not_left_behind(monkeypatch):
     """What has ended before the answer is given is not still running."""
-    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 60)
+    monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 60)
     release = threading.Event()
 
     async def body():
@@ -235,7 +233,7 @@ def test_work_that_ended_during_the_clean_up_is_not_left_behind(monkeypatch):
 @pytest.mark.parametrize("end", [Tripwire("too late"), asyncio.CancelledError()], ids=repr)
 def test_an_abandoned_body_ends_unheard(end, monkeypatch):
     """Whatever leaves a body after its call was answered, the loop has nothing to report."""
-    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
+    monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 0.01)
     reported = []
 
     async def main():
@@ -265,7 +263,7 @@ def test_an_abandoned_body_ends_unheard(end, monkeypatch):
 
 def test_last_words_take_as_long_as_they_need(monkeypatch):
     """They are awaited to their end, also where that is longer than the grace."""
-    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.001)
+    monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 0.001)
     said = []
 
     async def speak():
@@ -295,7 +293,7 @@ def test_last_words_do_not_hold_up_a_cancellation(monkeypatch):
             await asyncio.Event().wait()
         finally:
             await deliver_last(speak())
-            monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
+            monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 0.01)
             await deliver_last(hang())
 
     async def main():
@@ -485,6 +483,7 @@ def test_a_thread_that_is_taken_while_it_retires_does_the_job(monkeypatch):
 def test_a_system_without_fork(monkeypatch):
     """Where processes cannot be forked, threads and the pause of the collector work all the same."""
     monkeypatch.delattr(os, "register_at_fork", raising=False)
+    runpy.run_path(functool.time_limit.__file__)
     module = runpy.run_path(functool.executors.__file__)
     paused_gc = runpy.run_path(functool.json_values.__file__)["paused_gc"]
 
@@ -691,38 +690,3 @@ def test_a_loop_that_no_thread_can_wake_runs_the_function_itself():
         loop.close()
 
     assert ran == threading.get_ident()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_may_work_on_a_large_value():
-    """A child that was forked while a thread worked on one does not wait for that thread."""
-    begun, ended = threading.Event(), threading.Event()
-    thread = threading.Thread(target=one_large, args=(lambda: begun.set() or ended.wait(),))
-    thread.start()
-    begun.wait()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        os._exit(one_large(int, "7"))
-    ended.set()
-    thread.join()
-
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
-def test_one_thread_at_a_time_works_on_a_large_value():
-    """Others wait, as all of them would hold the interpreter's lock."""
-    working, most = [], []
-
-    def work():
-        working.append(1)
-        most.append(len(working))
-        time.sleep(0.01)
-        working.pop()
-
-    async def main():
-        await asyncio.gather(*(in_thread(one_large, work) for _ in range(5)))
-
-    asyncio.run(main())
-
-    assert most == [1] * 5

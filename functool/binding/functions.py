@@ -43,7 +43,6 @@ from functool.binding.json_text import (
 from functool.binding.problems import problems_of, unknown_name
 from functool.binding.watched_shapes import LaxJsonSchema, Shapes
 from functool.errors import ArgumentError
-from functool.executors import failure_or_raise
 from functool.json_values import LONG, same_json, without_gc
 from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
@@ -52,6 +51,7 @@ from functool.schema.parameters import EMPTY
 from functool.schema.readings import ReadTooOften, bounded
 from functool.schema.rewrite import tuple_fields
 from functool.schema.signature import FunctionSchema
+from functool.time_limit import failure_or_raise
 
 if TYPE_CHECKING:
     from functool.schema.strict import Codec

@@ -28,7 +28,7 @@ from functool.bundled import openapi, openapi_operation, openapi_wire
 from functool.bundled.openapi import OpenAPITool, openapi_tools, pin
 from functool.bundled.openapi_document import read
 from functool.bundled.openapi_operation import operations
-from functool.executors import LARGE
+from functool.large import LARGE
 from tests.bundled.documents import call, document, get, places, sending, tools_of
 from tests.bundled.loopback import serve
 from tests.bundled.petstore import make_app, running
