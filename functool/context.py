@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import logging
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -19,13 +15,13 @@ from typing_extensions import TypeVar
 from functool.approval import ApprovalRequest, Decision, Grant
 from functool.call import ToolCall, ToolSchema
 from functool.close_names import hint_at
+from functool.delivery import Listeners, Mailbox, deliver, deliver_alone
 from functool.errors import DefinitionError
 from functool.json_values import json_copy
 
 Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 Listener = Callable[["ToolEvent"], object]
-logger: logging.Logger = logging.getLogger("functool")
 DECISION, EDITED = "functool.decision", "functool.edited"
 """The keys in the notes of a call that a person, or a grant, has decided about or edited."""
 _counting = threading.Lock()  # Global, because a context that holds a lock cannot be pickled.
@@ -90,7 +86,7 @@ class Context(Generic[Deps]):
     call: ToolCall | None = None
     schema: ToolSchema | None = None
     inner_labels: list[str] | None = None  # Untrusted tools that the body of this call has called.
-    _mailbox: _Mailbox | None = None
+    _mailbox: Mailbox | None = None
     # By digest, or by the id of a grant: what this call has used. Replaced, never modified.
     _used: Mapping[str, _Stored] = {}
     # The decisions that a wrapper's call hands to the call of its inner tool, which takes them out.
@@ -113,7 +109,7 @@ class Context(Generic[Deps]):
         self.state: dict[str, Any] = {}
         self.notes: dict[str, Any] = {}
         # All views of a context share these objects.
-        self._listeners: list[tuple[Listener, bool]] = []
+        self._listeners: Listeners = []
         self._stored: dict[str, _Stored] = {}
         self._grants: dict[str, Grant] = {}
 
@@ -155,10 +151,9 @@ class Context(Generic[Deps]):
         approver has a method `fresh`, the new context gets what `approver.fresh()` returns. An
         approver that remembers answers needs this method.
         """
-        again = getattr(self.approver, "fresh", lambda: self.approver)
-        own: dict[str, Any] = {"_stored": {}, "_grants": {}, "_handed": None}
-        own |= {"approver": again(), "state": {}, "_mailbox": None, "_used": {}}
-        return self.view(call=None, schema=None, **own)
+        approver = getattr(self.approver, "fresh", lambda: self.approver)()
+        own: Any = {"_stored": {}, "_grants": {}, "_used": {}, "_handed": None, "_mailbox": None}
+        return self.view(approver=approver, state={}, call=None, schema=None, **own)
 
     def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
         """Return a view with one more listener, which gets only the events of this view.
@@ -169,7 +164,7 @@ class Context(Generic[Deps]):
 
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Await `delivered` at its end to deliver all events."""
-        mailbox = _Mailbox(self._deliver) if self._listeners else None
+        mailbox = Mailbox(self._listeners) if self._listeners else None
         view = object.__new__(type(self))
         own = view.__dict__ = self.__dict__.copy()
         own["call"], own["schema"] = call, schema
@@ -239,12 +234,11 @@ class Context(Generic[Deps]):
         """
         if not self._listeners:
             return
-        kind = kind or data.pop("kind")
-        event = self._event(kind, data)
+        event = self._event(kind or data.pop("kind"), data)
         if self._mailbox is not None:
             self._mailbox.post(event)
         else:
-            self._deliver_now(event)
+            deliver_alone(event, self._listeners)
 
     def progress(
         self, message: str = "", done: float | None = None, total: float | None = None
@@ -254,7 +248,7 @@ class Context(Generic[Deps]):
 
     async def announce(self, kind: str, **data: Any) -> None:
         """Send an event and wait until every listener has handled it. For orchestrators."""
-        await self._deliver(self._event(kind, data))
+        await deliver(self._event(kind, data), self._listeners)
 
     async def delivered(self) -> None:
         """Wait until every listener has handled the events of this call.
@@ -404,68 +398,7 @@ class Context(Generic[Deps]):
         call_id = self.call.id if self.call else ""
         return ToolEvent(kind=kind, tool_name=name, call_id=call_id, data=data)
 
-    async def _deliver(self, event: ToolEvent) -> None:
-        details = event.kind.endswith(":debug")
-        for listen in [listener for listener, debug in self._listeners if debug or not details]:
-            try:
-                answer = listen(event)
-                if inspect.isawaitable(answer):
-                    await answer
-            except (Exception, asyncio.CancelledError) as error:
-                task = asyncio.current_task()
-                if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
-                    raise
-                logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
-
-    def _deliver_now(self, event: ToolEvent) -> None:
-        """Deliver an event that belongs to no call, so that no call waits for its delivery."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            asyncio.run(self._deliver(event))
-        else:
-            task = loop.create_task(self._deliver(event))
-            _deliveries.add(task)
-            task.add_done_callback(_deliveries.discard)
-
 
 def wrong_context(given: Any) -> TypeError:
     """Return the error for an object that was passed as a context but is not a `Context`."""
     return TypeError(f"the context must be a Context or None, not {type(given).__name__}")
-
-
-# Deliveries of events that belong to no call. A loop holds only weak references to its tasks, so
-# without this set they could be garbage collected.
-_deliveries: set[asyncio.Task[None]] = set()
-
-
-class _Mailbox:
-    """The queue of one call's events. A task delivers them to the listeners in order."""
-
-    def __init__(self, deliver: Callable[[ToolEvent], Awaitable[None]]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._deliver = deliver
-        self._events: deque[ToolEvent] = deque()
-        self._delivery: asyncio.Task[None] | None = None
-        self._closed = False
-
-    def post(self, event: ToolEvent) -> None:
-        if not self._closed:
-            self._events.append(event)
-            self._loop.call_soon_threadsafe(self._send)
-
-    async def close(self) -> None:
-        self._send()
-        while self._delivery is not None and not self._delivery.done():
-            await asyncio.shield(self._delivery)
-            self._send()
-        self._closed = True
-
-    def _send(self) -> None:
-        # With eager tasks, `_delivery` may be done as soon as it is created.
-        if self._events and (self._delivery is None or self._delivery.done()):
-            self._delivery = self._loop.create_task(self._deliver_all())
-
-    async def _deliver_all(self) -> None:
-        while self._events:
-            await self._deliver(self._events.popleft())

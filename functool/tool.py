@@ -111,7 +111,6 @@ class Tool(ABC):
         if not isinstance(description, str | None):
             kind = type(description).__name__
             raise DefinitionError(f"the description must be a text, not {kind}")
-        on_error = options.get("on_error_func")
         self._name = name
         self.timeout: float | None = checked_timeout(options.get("timeout"))
         self.input_guardrails: list[InputGuardrail] = []
@@ -119,7 +118,7 @@ class Tool(ABC):
         self._error_funcs: list[ErrorFunc] = []
         self.add_input_guardrails(options.get("input_guardrails", ()))
         self.add_output_guardrails(options.get("output_guardrails", ()))
-        if on_error is not None:
+        if (on_error := options.get("on_error_func")) is not None:
             self.add_on_error_func(on_error)
         self.settings: ToolSettings = checked_settings(options.get("settings"), name)
         self.prompts: ToolPrompts = checked(options.get("prompts"), ToolPrompts, "prompts")

@@ -18,6 +18,7 @@ FLOORS = [
     ["json_values", "pointers", "close_names", "content", "approval", "errors"],
     [
         "call",
+        "delivery",
         "context",
         "schema.json_schema",
         "schema.shapes",
