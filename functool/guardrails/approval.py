@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from functool.approval import ApprovalRequest, Decision, asked, defaults_of
+from functool.approval import ApprovalRequest, Decision, defaults_of, request_for
 from functool.call import ToolCall, ToolResult, changed, metadata_of, to_json
 from functool.content import TextContent
 from functool.context import DECISION, EDITED, Approver, Context
@@ -127,7 +127,7 @@ def _request(call: ToolCall, context: Context[Any]) -> ApprovalRequest:
     schema = context.schema
     if schema is None or not isinstance(call.arguments, Mapping):
         raise TypeError("approval needs the schema of the tool and checked arguments")
-    return asked(schema, call.arguments, call.id, call.metadata.get("sources"))
+    return request_for(schema, call.arguments, call.id, call.metadata.get("sources"))
 
 
 def _is_decided(call: ToolCall, context: Context[Any]) -> bool:
