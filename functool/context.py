@@ -124,6 +124,8 @@ class Context(Generic[Deps]):
             raise wrong_context(given)
         return Context() if given is None else given
 
+    # Views, which are copies that share what belongs to the whole run.
+
     def view(self, **changes: Any) -> Context[Deps]:
         """Return a view: a copy of this context with some attributes replaced.
 
@@ -155,13 +157,6 @@ class Context(Generic[Deps]):
         own: Any = {"_stored": {}, "_grants": {}, "_used": {}, "_handed": None, "_mailbox": None}
         return self.view(approver=approver, state={}, call=None, schema=None, **own)
 
-    def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
-        """Return a view with one more listener, which gets only the events of this view.
-
-        Listeners that subscribe to this context later do not get the events of the view.
-        """
-        return self.view(_listeners=[*self._listeners, (listener, debug)])
-
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Await `delivered` at its end to deliver all events."""
         mailbox = Mailbox(self._listeners) if self._listeners else None
@@ -182,16 +177,6 @@ class Context(Generic[Deps]):
         once = {key: answer._replace(until=0.0) for key, answer in self._used.items()}
         return self.view(_handed=[self._used if at_once else once]) if once else self
 
-    @property
-    def decision(self) -> Mapping[str, Any] | None:
-        """The decision of a person or a grant about this call, as JSON; None without one.
-
-        `request` is the approval request. `approved` and `reason` are the answer. `arguments` holds
-        the edited arguments, or None if they were not edited. `grant` is the id of the grant that
-        answered, or None.
-        """
-        return self.notes.get(DECISION)
-
     def add_labels(self, names: Iterable[str]) -> None:
         """Label the result of this call with untrusted tools, whoever creates the result.
 
@@ -199,6 +184,8 @@ class Context(Generic[Deps]):
         """
         if self.inner_labels is not None:
             self.inner_labels += names
+
+    # Events.
 
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
         """Call `listener(event)`, sync or async, for every event.
@@ -216,15 +203,22 @@ class Context(Generic[Deps]):
 
         return undo
 
-    @property
-    def delivers(self) -> bool:
-        """Whether this is the view of a call that has to await `delivered` at its end."""
-        return self._mailbox is not None
+    def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
+        """Return a view with one more listener, which gets only the events of this view.
+
+        Listeners that subscribe to this context later do not get the events of the view.
+        """
+        return self.view(_listeners=[*self._listeners, (listener, debug)])
 
     @property
     def listened(self) -> bool:
         """Whether the context has any listener."""
         return bool(self._listeners)
+
+    @property
+    def delivers(self) -> bool:
+        """Whether this is the view of a call that has to await `delivered` at its end."""
+        return self._mailbox is not None
 
     def emit(self, kind: str = "", /, **data: Any) -> None:
         """Send a custom event. It may be called from any thread, and never waits for a listener.
@@ -257,6 +251,23 @@ class Context(Generic[Deps]):
         """
         if self._mailbox is not None:
             await self._mailbox.close()
+
+    def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
+        name = self.schema.name if self.schema else self.call.name if self.call else ""
+        call_id = self.call.id if self.call else ""
+        return ToolEvent(kind=kind, tool_name=name, call_id=call_id, data=data)
+
+    # Decisions of a person about calls.
+
+    @property
+    def decision(self) -> Mapping[str, Any] | None:
+        """The decision of a person or a grant about this call, as JSON; None without one.
+
+        `request` is the approval request. `approved` and `reason` are the answer. `arguments` holds
+        the edited arguments, or None if they were not edited. `grant` is the id of the grant that
+        answered, or None.
+        """
+        return self.notes.get(DECISION)
 
     def approve(
         self,
@@ -292,18 +303,17 @@ class Context(Generic[Deps]):
         """
         self._store(request, math.inf, Decision(approved=False, reason=reason))
 
-    def use_decision(self, digest: str) -> Decision | None:
-        """Return the decision on the request with this digest, and remove it.
-
-        A decision holds for one call only, and for all guardrails of that call.
-        """
-        if self.call is None:
-            return None
-        found = self._stored.pop(digest, None)
-        if found is not None and found.until > time.time():
-            self._used = {**self._used, digest: found}
-        known = self._used.get(digest)
-        return None if known is None else known.made
+    def _store(self, request: ApprovalRequest, expires: float, decision: Decision) -> None:
+        if not isinstance(request, ApprovalRequest):
+            given, where = type(request).__name__, 'result.metadata["approval"]'
+            raise TypeError(f"expected an ApprovalRequest, as in {where}, not {given}")
+        if not request.matches_itself:
+            wrong = "it was changed after it was made"
+            raise ValueError(f"the request does not match its own digest: {wrong}")
+        now = time.time()
+        for digest in [key for key, made in [*self._stored.items()] if made.until <= now]:
+            self._stored.pop(digest, None)  # Nobody made that call in time.
+        self._stored[request.digest] = _Stored(expires, decision, request)
 
     def has_decision(self, request: ApprovalRequest | None = None) -> bool:
         """Whether there is a decision about a request, or about any, that no call has used yet."""
@@ -323,6 +333,26 @@ class Context(Generic[Deps]):
         first = min(seen, key=lambda each: each.made.approved, default=None)
         return {} if first is None else first.request.sources
 
+    def use_decision(self, digest: str) -> Decision | None:
+        """Return the decision on the request with this digest, and remove it.
+
+        A decision holds for one call only, and for all guardrails of that call.
+        """
+        if self.call is None:
+            return None
+        found = self._stored.pop(digest, None)
+        if found is not None and found.until > time.time():
+            self._used = {**self._used, digest: found}
+        known = self._used.get(digest)
+        return None if known is None else known.made
+
+    def share_decision(self, digest: str, decision: Decision) -> None:
+        """Store a decision that was made during this call, for the other guardrails of this call.
+
+        It is not kept for another attempt.
+        """
+        self._used = {digest: _Stored(0.0, decision), **self._used}
+
     def give_back(self) -> None:
         """Keep this call's decisions and grants for its next attempt.
 
@@ -336,12 +366,7 @@ class Context(Generic[Deps]):
                 elif self._grants.get(key) is answer.made:  # It was not revoked in the meantime.
                     answer.made.uses += 1
 
-    def share_decision(self, digest: str, decision: Decision) -> None:
-        """Store a decision that was made during this call, for the other guardrails of this call.
-
-        It is not kept for another attempt.
-        """
-        self._used = {digest: _Stored(0.0, decision), **self._used}
+    # Grants, which decide about many calls.
 
     def grant(self, grant: Grant) -> None:
         """Let the calls that `grant` covers run without asking a person.
@@ -380,23 +405,6 @@ class Context(Generic[Deps]):
                     self._used = {**self._used, grant.id: _Stored(math.inf, grant)}
                     return deepcopy(grant)
         return None
-
-    def _store(self, request: ApprovalRequest, expires: float, decision: Decision) -> None:
-        if not isinstance(request, ApprovalRequest):
-            given, where = type(request).__name__, 'result.metadata["approval"]'
-            raise TypeError(f"expected an ApprovalRequest, as in {where}, not {given}")
-        if not request.matches_itself:
-            wrong = "it was changed after it was made"
-            raise ValueError(f"the request does not match its own digest: {wrong}")
-        now = time.time()
-        for digest in [key for key, made in [*self._stored.items()] if made.until <= now]:
-            self._stored.pop(digest, None)  # Nobody made that call in time.
-        self._stored[request.digest] = _Stored(expires, decision, request)
-
-    def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
-        name = self.schema.name if self.schema else self.call.name if self.call else ""
-        call_id = self.call.id if self.call else ""
-        return ToolEvent(kind=kind, tool_name=name, call_id=call_id, data=data)
 
 
 def wrong_context(given: Any) -> TypeError:

@@ -56,33 +56,17 @@ async def run_with(executor: Executor, func: Any, /, *args: Any, **kwargs: Any) 
     return await value if inspect.isawaitable(value) else value
 
 
-async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call `func` on a thread, with the caller's context variables.
+def checked_executor(executor: Executor | None) -> Executor | None:
+    """Return the executor unchanged.
 
     Raises:
-        RuntimeError: `func` raised StopIteration, which cannot be set on a future.
+        DefinitionError: The executor is neither None nor callable, or it is a class.
     """
-    loop = asyncio.get_running_loop()
-    if type(loop).call_soon_threadsafe is asyncio.AbstractEventLoop.call_soon_threadsafe:
-        return func(*args, **kwargs)  # No thread can wake this loop, such as that of a workflow.
-    future: asyncio.Future[Any] = loop.create_future()
-    ended: list[bool] = []  # The thread appends to it. The loop may close before it hears of that.
-    try:
-        inbox = _idle.pop()
-    except IndexError:
-        inbox = SimpleQueue()
-        threading.Thread(target=_work, args=(inbox,), name="functool", daemon=True).start()
-    inbox.put((loop, future, ended, contextvars.copy_context(), func, args, kwargs))
-    try:
-        return await future
-    except asyncio.CancelledError:
-        if future.cancelled():
-            abandon(future)
-            if ended:
-                has_ended(future)
-        raise
-    finally:  # An exception's traceback refers to this frame. Without `del` that is a cycle.
-        del future
+    if isinstance(executor, type):
+        raise DefinitionError(f"an executor is an object, not a class: {executor.__name__}(...)")
+    if executor is not None and not callable(executor):
+        raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
+    return executor
 
 
 def retrying(
@@ -137,19 +121,6 @@ def retrying(
     return retry
 
 
-def checked_executor(executor: Executor | None) -> Executor | None:
-    """Return the executor unchanged.
-
-    Raises:
-        DefinitionError: The executor is neither None nor callable, or it is a class.
-    """
-    if isinstance(executor, type):
-        raise DefinitionError(f"an executor is an object, not a class: {executor.__name__}(...)")
-    if executor is not None and not callable(executor):
-        raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
-    return executor
-
-
 def _kinds_in(on: Any) -> tuple[type[Exception], ...]:
     """Return the exceptions that are retried, as a tuple."""
     kinds = on if isinstance(on, tuple) else (on,)
@@ -169,6 +140,35 @@ def _waiting(wait: Any) -> Callable[[int, Exception], Any]:
     if not is_seconds(seconds):
         raise DefinitionError(f"wait must be a number of seconds or a function, not {wait!r}")
     return lambda attempt, error: seconds
+
+
+async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call `func` on a thread, with the caller's context variables.
+
+    Raises:
+        RuntimeError: `func` raised StopIteration, which cannot be set on a future.
+    """
+    loop = asyncio.get_running_loop()
+    if type(loop).call_soon_threadsafe is asyncio.AbstractEventLoop.call_soon_threadsafe:
+        return func(*args, **kwargs)  # No thread can wake this loop, such as that of a workflow.
+    future: asyncio.Future[Any] = loop.create_future()
+    ended: list[bool] = []  # The thread appends to it. The loop may close before it hears of that.
+    try:
+        inbox = _idle.pop()
+    except IndexError:
+        inbox = SimpleQueue()
+        threading.Thread(target=_work, args=(inbox,), name="functool", daemon=True).start()
+    inbox.put((loop, future, ended, contextvars.copy_context(), func, args, kwargs))
+    try:
+        return await future
+    except asyncio.CancelledError:
+        if future.cancelled():
+            abandon(future)
+            if ended:
+                has_ended(future)
+        raise
+    finally:  # An exception's traceback refers to this frame. Without `del` that is a cycle.
+        del future
 
 
 _idle: deque[SimpleQueue[Any]] = deque()

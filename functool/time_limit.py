@@ -25,24 +25,46 @@ Road: TypeAlias = Callable[[Exception | None], Coroutine[Any, Any, ToolResult]]
 logger: logging.Logger = logging.getLogger("functool")
 
 
-def checked_timeout(timeout: Any) -> float | None:
-    """Return a time limit in seconds, as a float.
+async def within(limit: float, name: str, road: Road) -> ToolResult:
+    """Run the road of a call for at most `limit` seconds, and always return a result.
+
+    After the deadline the road runs again with the timeout as its failure, so that error functions
+    and output guardrails see it. They share one more second.
 
     Raises:
-        DefinitionError: The limit is zero, negative, NaN, infinite, a bool or not a number.
+        SystemExit: The body ends the program, as it would without a limit.
     """
-    if timeout is None:
-        return None
-    if not is_seconds(timeout) or timeout == 0:
-        wanted = "a positive, finite number of seconds"
-        raise DefinitionError(f"timeout must be {wanted}, not {timeout!r}")
-    return float(timeout)
+    unfinished: list[Any] = []
+    task = await run_for(_held(road, None), limit, name, unfinished)
+    try:
+        if task.done():
+            return _outcome(task)
+        still_running = await stop(task, unfinished)
+        end = "; its work may still be going on." if still_running else " and was stopped."
+        text = f"The tool {name} did not answer within {limit:g} seconds{end}"
+        error: Exception = ToolTimeoutError(text, still_running=still_running)
+    except asyncio.CancelledError as stray:  # A body has cancelled its own task.
+        error = failure_or_raise(stray)
+    closing = await run_for(_held(road, error), GRACE_SECONDS, name, unfinished)
+    if closing.done() and not closing.cancelled():
+        return _outcome(closing)
+    closing.cancel()
+    abandon(closing)
+    return failure_of(error)
 
 
-def is_seconds(value: Any) -> bool:
-    """Whether a value is a finite number of seconds, which may be 0."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and 0 <= value <= sys.float_info.max
+async def _held(road: Road, failed: Exception | None) -> ToolResult | SystemExit:
+    try:
+        return await road(failed)
+    except SystemExit as leaving:  # A task that raised it would end the event loop.
+        return leaving
+
+
+def _outcome(task: asyncio.Task[T | SystemExit]) -> T:
+    found = task.result()
+    if isinstance(found, SystemExit):
+        raise found
+    return found
 
 
 async def run_for(
@@ -86,48 +108,6 @@ async def stop(task: asyncio.Task[Any], unfinished: list[Any]) -> bool:
     return True
 
 
-async def within(limit: float, name: str, road: Road) -> ToolResult:
-    """Run the road of a call for at most `limit` seconds, and always return a result.
-
-    After the deadline the road runs again with the timeout as its failure, so that error functions
-    and output guardrails see it. They share one more second.
-
-    Raises:
-        SystemExit: The body ends the program, as it would without a limit.
-    """
-    unfinished: list[Any] = []
-    task = await run_for(_held(road, None), limit, name, unfinished)
-    try:
-        if task.done():
-            return _outcome(task)
-        still_running = await stop(task, unfinished)
-        end = "; its work may still be going on." if still_running else " and was stopped."
-        text = f"The tool {name} did not answer within {limit:g} seconds{end}"
-        error: Exception = ToolTimeoutError(text, still_running=still_running)
-    except asyncio.CancelledError as stray:  # A body has cancelled its own task.
-        error = failure_or_raise(stray)
-    closing = await run_for(_held(road, error), GRACE_SECONDS, name, unfinished)
-    if closing.done() and not closing.cancelled():
-        return _outcome(closing)
-    closing.cancel()
-    abandon(closing)
-    return failure_of(error)
-
-
-async def _held(road: Road, failed: Exception | None) -> ToolResult | SystemExit:
-    try:
-        return await road(failed)
-    except SystemExit as leaving:  # A task that raised it would end the event loop.
-        return leaving
-
-
-def _outcome(task: asyncio.Task[T | SystemExit]) -> T:
-    found = task.result()
-    if isinstance(found, SystemExit):
-        raise found
-    return found
-
-
 async def deliver_last(work: Coroutine[Any, Any, None]) -> None:
     """Deliver the final events of a call.
 
@@ -158,6 +138,12 @@ def failure_or_raise(error: Exception | asyncio.CancelledError) -> Exception:
     return error
 
 
+_abandoned: set[Any] = set()
+_unfinished: ContextVar[tuple[list[Any], ...]] = ContextVar("functool.unfinished", default=())
+if hasattr(os, "register_at_fork"):  # What runs does not survive a fork.
+    os.register_at_fork(after_in_child=_abandoned.clear)
+
+
 def abandon(body: asyncio.Future[Any]) -> None:
     """Count a body that did not end when it was cancelled, until it ends.
 
@@ -186,7 +172,21 @@ def _forget(task: asyncio.Task[Any]) -> None:
         task.exception()  # Otherwise asyncio logs that the exception was never retrieved.
 
 
-_abandoned: set[Any] = set()
-_unfinished: ContextVar[tuple[list[Any], ...]] = ContextVar("functool.unfinished", default=())
-if hasattr(os, "register_at_fork"):  # What runs does not survive a fork.
-    os.register_at_fork(after_in_child=_abandoned.clear)
+def checked_timeout(timeout: Any) -> float | None:
+    """Return a time limit in seconds, as a float.
+
+    Raises:
+        DefinitionError: The limit is zero, negative, NaN, infinite, a bool or not a number.
+    """
+    if timeout is None:
+        return None
+    if not is_seconds(timeout) or timeout == 0:
+        wanted = "a positive, finite number of seconds"
+        raise DefinitionError(f"timeout must be {wanted}, not {timeout!r}")
+    return float(timeout)
+
+
+def is_seconds(value: Any) -> bool:
+    """Whether a value is a finite number of seconds, which may be 0."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 <= value <= sys.float_info.max
