@@ -291,8 +291,7 @@ class Context(Generic[Deps]):
         if expires_in is True or not isinstance(expires_in, (int, float)) or not expires_in > 0:
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
         edited = None if arguments is None else json_copy(arguments)
-        decision = Decision(approved=True, arguments=edited)
-        self._store(request, time.time() + expires_in, decision)
+        self._store(request, time.time() + expires_in, Decision(approved=True, arguments=edited))
 
     def deny(self, request: ApprovalRequest, reason: str = "") -> None:
         """Refuse the call of `request` once; the model reads `reason`.

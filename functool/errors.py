@@ -24,8 +24,8 @@ from functool.close_names import close_names
 
 MAX_PROBLEMS = 6
 MAX_MESSAGE = 4_000
+# What the text of an expected value begins with if it reads well after the word "expected".
 NOUNS = ("a ", "an ", "one of ", "true or ", "null")
-"""What the text of an expected value begins with if it reads well after the word "expected"."""
 
 
 class FunctoolError(Exception):

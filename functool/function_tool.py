@@ -334,10 +334,7 @@ def _take_positional(values: dict[str, Any], parts: FunctionSchema) -> list[Any]
     for parameter in parts.positional:
         if parameter.name in values:
             value = values.pop(parameter.name)
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                args.extend(value)
-            else:
-                args.append(value)
+            args += value if parameter.kind is parameter.VAR_POSITIONAL else [value]
         elif parameter.default is not parameter.empty and parameter is not parts.positional[-1]:
             args.append(parameter.default)
     return args

@@ -33,6 +33,7 @@ FLOORS = [
         "executors",
         "large",
         "schema.hints",
+        "schema.parts",
         "schema.rewrite",
         "schema.readings",
         "schema.tags",

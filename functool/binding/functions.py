@@ -48,8 +48,8 @@ from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import property_names
 from functool.schema.parameters import EMPTY
+from functool.schema.parts import tuple_fields
 from functool.schema.readings import ReadTooOften, bounded
-from functool.schema.rewrite import tuple_fields
 from functool.schema.signature import FunctionSchema
 from functool.time_limit import failure_or_raise
 

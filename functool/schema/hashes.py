@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
 
+from functool.schema.parts import MAPPINGS, outside
 from functool.schema.readings import left
-from functool.schema.rewrite import MAPPINGS, outside
 
 FEW_ITEMS = 2_048
 """A shorter text has so few items that comparing all of them with each other takes no time."""

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
-from functool.schema.rewrite import MAPPINGS, choices_of, fields_of, followed, holds_others, outside
+from functool.schema.parts import MAPPINGS, choices_of, fields_of, followed, holds_others, outside
 
 NO_MEMBER = "functool.no_member"
 """The type of the error of a whole union, where its members are not described."""
