@@ -2155,12 +2155,12 @@ def test_all_readings_of_a_long_text_share_one_time(monkeypatch):
     """Strict mode, lax mode and the search for problems would take their time each."""
     made = []
 
-    class Noted(readings.Left):
+    class Noted(readings.WorkLeft):
         def __init__(self, *args):
             made.append(args)
             super().__init__(*args)
 
-    monkeypatch.setattr(readings, "Left", Noted)
+    monkeypatch.setattr(readings, "WorkLeft", Noted)
     refused = refusal(Plus, [*range(40_000), "no"])
     assert refused.problems[0]["path"] == "x[40000]"
     assert len(made) == 1

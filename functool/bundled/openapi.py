@@ -43,7 +43,7 @@ from functool.bundled.openapi_operation import (
 )
 from functool.bundled.openapi_request import UnsafeValue, prepare
 from functool.bundled.openapi_wire import Answer, Client, Wire
-from functool.json_values import without_gc
+from functool.json_values import paused_gc_if_long
 from functool.large import LARGE, in_thread_if
 
 __all__ = [
@@ -389,6 +389,6 @@ def _shown(answer: Answer) -> Any:
 
 def _json(answer: Answer) -> Any:
     try:
-        return without_gc(json.loads, answer.body)
+        return paused_gc_if_long(json.loads, answer.body)
     except UnicodeDecodeError:  # JSON has to be UTF-8, but the server says that this is not.
-        return without_gc(json.loads, text_of(answer.body, answer.content_type))
+        return paused_gc_if_long(json.loads, text_of(answer.body, answer.content_type))

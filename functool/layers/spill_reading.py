@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from functool import ToolError
-from functool.json_values import without_gc
+from functool.json_values import paused_gc_if_long
 from functool.large import LARGE, in_turn_if
 from functool.layers.forking import begins_anew
 
@@ -64,7 +64,7 @@ def _json(text: str) -> Any:
     if text.lstrip()[:1] not in ("[", "{"):
         return text
     try:
-        return without_gc(json.loads, text)
+        return paused_gc_if_long(json.loads, text)
     except (ValueError, RecursionError):
         return text
 
