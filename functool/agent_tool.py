@@ -18,8 +18,8 @@ from functool.executors import in_thread, inline, run_with
 from functool.generators import exhaust_async
 from functool.guardrails.asking import callables
 from functool.guardrails.labels import agents, call_labels
+from functool.introspection import at_caller, run_kind, without_partials
 from functool.options import refuse_unknown
-from functool.schema.callables import at_caller, run_kind, without_partials
 from functool.schema.subset import closed
 from functool.tool import Tool
 

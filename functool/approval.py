@@ -231,7 +231,7 @@ class Grant:
         return cls(**{**data, "free": tuple(data["free"])})
 
 
-def asked(schema: Any, arguments: Mapping[str, Any], id: str, sources: Any) -> ApprovalRequest:
+def request_for(schema: Any, arguments: Any, id: str, sources: Any) -> ApprovalRequest:
     """Return the request for a call of the tool with this schema."""
     return ApprovalRequest.of(schema.name, definition_of(schema), arguments, id, sources)
 

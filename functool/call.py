@@ -19,6 +19,7 @@ _CONTAINERS = (list, tuple, set, frozenset)
 _PLAIN = {int, float, bool}
 DATA = frozenset((str, int, float, bool, type(None), list, dict))
 """Types of plain data: the road turns such a return value into a result without further checks."""
+_EXAMPLE = "ToolCall(name=..., arguments=..., id=...)"
 _new = object.__new__
 _UNSET: Any = object()
 _writer = SchemaSerializer(
@@ -45,23 +46,21 @@ class ToolCall:
 
         def __init__(self, *given, name=_UNSET, arguments=_UNSET, id="", metadata=_UNSET):
             if given or name is _UNSET:
-                raise TypeError(
-                    "a ToolCall is made by name: ToolCall(name=..., arguments=..., id=...)"
-                )
+                raise TypeError(f"a ToolCall is made by name: {_EXAMPLE}")
             self.name = name
             self.arguments = {} if arguments is _UNSET else arguments
             self.id = id
             self.metadata = {} if metadata is _UNSET else metadata
 
 
-class _CauseSlot:
-    """A slot for `cause`. It is no dataclass field, so `asdict`, `==` and repr leave it out."""
+class _Unlisted:
+    """Slots that are no dataclass fields, so that `asdict`, `==` and repr leave them out."""
 
-    __slots__ = ("cause",)
+    __slots__ = ("_shown", "cause", "names")
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolFailure(_CauseSlot):
+class ToolFailure(_Unlisted):
     """Why a call failed.
 
     `type` is the class name of the exception, or a code that the author chose. `message` is written
@@ -89,14 +88,8 @@ def _unpickled_failure(type: str, message: str, details: Mapping[str, Any] | Non
     return ToolFailure(type=type, message=message, details=details)
 
 
-class _ShownSlot:
-    """A slot for the output that `shown_as` set. It is not a dataclass field either."""
-
-    __slots__ = ("_shown",)
-
-
 @dataclass(slots=True, kw_only=True)
-class ToolResult(_ShownSlot):
+class ToolResult(_Unlisted):
     """The result of a call.
 
     The model reads `output`. `value` is what the body returned, for code. `metadata` is for the
@@ -184,9 +177,8 @@ class ToolResult(_ShownSlot):
         failure = ToolFailure(type=type, message=message, details=details)
         if isinstance(output, str | Content):  # A text is also iterable.
             output = render(output) if output else ()
-        return cls(
-            output=list(output or ()), error=failure, metadata={} if metadata is None else metadata
-        )
+        metadata = {} if metadata is None else metadata
+        return cls(output=list(output or ()), error=failure, metadata=metadata)
 
     def unwrap(self) -> Any:
         """Return the value.
@@ -203,14 +195,8 @@ class ToolResult(_ShownSlot):
 _SLOTS = ("output", "value", "error", "metadata", "call_id", "_shown")
 
 
-class _NamesSlot:
-    """A slot for `names`. It is not a dataclass field: no model learns it, and no host sends it."""
-
-    __slots__ = ("names",)
-
-
 @dataclass(slots=True, kw_only=True)
-class ToolSchema(_NamesSlot):
+class ToolSchema(_Unlisted):
     """Everything that a model learns about a tool.
 
     `parameters` is the published JSON Schema (2020-12) of the arguments, in the strict form if
@@ -247,8 +233,7 @@ for _owner, _name in ((ToolFailure, "cause"), (ToolResult, "_shown"), (ToolSchem
 
 def wrong_call(given: Any) -> TypeError:
     """Return the error for an object that was passed as a call but is not a `ToolCall`."""
-    wanted = "a ToolCall(name=..., arguments=..., id=...)"
-    return TypeError(f"a call must be {wanted}, not {type(given).__name__}")
+    return TypeError(f"a call must be a {_EXAMPLE}, not {type(given).__name__}")
 
 
 def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:

@@ -31,8 +31,8 @@ def hint_at(name: str, known: Sequence[str]) -> str:
 
 
 def _parts(name: str) -> set[str]:
-    """Return the letters of a name, and each two letters that stand side by side."""
-    return {*name, *map("".join, pairwise(name))}
+    """Return the letters of a name, and each two that stand side by side, also with its ends."""
+    return {*name, *map("".join, pairwise(name and f" {name} "))}
 
 
 def likeness(parts: set[str], name: str) -> float:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import logging
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -19,13 +15,13 @@ from typing_extensions import TypeVar
 from functool.approval import ApprovalRequest, Decision, Grant
 from functool.call import ToolCall, ToolSchema
 from functool.close_names import hint_at
+from functool.delivery import Listeners, Mailbox, deliver, deliver_alone
 from functool.errors import DefinitionError
 from functool.json_values import json_copy
 
 Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 Listener = Callable[["ToolEvent"], object]
-logger: logging.Logger = logging.getLogger("functool")
 DECISION, EDITED = "functool.decision", "functool.edited"
 """The keys in the notes of a call that a person, or a grant, has decided about or edited."""
 _counting = threading.Lock()  # Global, because a context that holds a lock cannot be pickled.
@@ -90,7 +86,7 @@ class Context(Generic[Deps]):
     call: ToolCall | None = None
     schema: ToolSchema | None = None
     inner_labels: list[str] | None = None  # Untrusted tools that the body of this call has called.
-    _mailbox: _Mailbox | None = None
+    _mailbox: Mailbox | None = None
     # By digest, or by the id of a grant: what this call has used. Replaced, never modified.
     _used: Mapping[str, _Stored] = {}
     # The decisions that a wrapper's call hands to the call of its inner tool, which takes them out.
@@ -113,7 +109,7 @@ class Context(Generic[Deps]):
         self.state: dict[str, Any] = {}
         self.notes: dict[str, Any] = {}
         # All views of a context share these objects.
-        self._listeners: list[tuple[Listener, bool]] = []
+        self._listeners: Listeners = []
         self._stored: dict[str, _Stored] = {}
         self._grants: dict[str, Grant] = {}
 
@@ -127,6 +123,8 @@ class Context(Generic[Deps]):
         if given is not None and not isinstance(given, Context):
             raise wrong_context(given)
         return Context() if given is None else given
+
+    # Views, which are copies that share what belongs to the whole run.
 
     def view(self, **changes: Any) -> Context[Deps]:
         """Return a view: a copy of this context with some attributes replaced.
@@ -155,21 +153,13 @@ class Context(Generic[Deps]):
         approver has a method `fresh`, the new context gets what `approver.fresh()` returns. An
         approver that remembers answers needs this method.
         """
-        again = getattr(self.approver, "fresh", lambda: self.approver)
-        own: dict[str, Any] = {"_stored": {}, "_grants": {}, "_handed": None}
-        own |= {"approver": again(), "state": {}, "_mailbox": None, "_used": {}}
-        return self.view(call=None, schema=None, **own)
-
-    def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
-        """Return a view with one more listener, which gets only the events of this view.
-
-        Listeners that subscribe to this context later do not get the events of the view.
-        """
-        return self.view(_listeners=[*self._listeners, (listener, debug)])
+        approver = getattr(self.approver, "fresh", lambda: self.approver)()
+        own: Any = {"_stored": {}, "_grants": {}, "_used": {}, "_handed": None, "_mailbox": None}
+        return self.view(approver=approver, state={}, call=None, schema=None, **own)
 
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Await `delivered` at its end to deliver all events."""
-        mailbox = _Mailbox(self._deliver) if self._listeners else None
+        mailbox = Mailbox(self._listeners) if self._listeners else None
         view = object.__new__(type(self))
         own = view.__dict__ = self.__dict__.copy()
         own["call"], own["schema"] = call, schema
@@ -187,16 +177,6 @@ class Context(Generic[Deps]):
         once = {key: answer._replace(until=0.0) for key, answer in self._used.items()}
         return self.view(_handed=[self._used if at_once else once]) if once else self
 
-    @property
-    def decision(self) -> Mapping[str, Any] | None:
-        """The decision of a person or a grant about this call, as JSON; None without one.
-
-        `request` is the approval request. `approved` and `reason` are the answer. `arguments` holds
-        the edited arguments, or None if they were not edited. `grant` is the id of the grant that
-        answered, or None.
-        """
-        return self.notes.get(DECISION)
-
     def add_labels(self, names: Iterable[str]) -> None:
         """Label the result of this call with untrusted tools, whoever creates the result.
 
@@ -204,6 +184,8 @@ class Context(Generic[Deps]):
         """
         if self.inner_labels is not None:
             self.inner_labels += names
+
+    # Events.
 
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
         """Call `listener(event)`, sync or async, for every event.
@@ -221,15 +203,22 @@ class Context(Generic[Deps]):
 
         return undo
 
-    @property
-    def delivers(self) -> bool:
-        """Whether this is the view of a call that has to await `delivered` at its end."""
-        return self._mailbox is not None
+    def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
+        """Return a view with one more listener, which gets only the events of this view.
+
+        Listeners that subscribe to this context later do not get the events of the view.
+        """
+        return self.view(_listeners=[*self._listeners, (listener, debug)])
 
     @property
     def listened(self) -> bool:
         """Whether the context has any listener."""
         return bool(self._listeners)
+
+    @property
+    def delivers(self) -> bool:
+        """Whether this is the view of a call that has to await `delivered` at its end."""
+        return self._mailbox is not None
 
     def emit(self, kind: str = "", /, **data: Any) -> None:
         """Send a custom event. It may be called from any thread, and never waits for a listener.
@@ -239,12 +228,11 @@ class Context(Generic[Deps]):
         """
         if not self._listeners:
             return
-        kind = kind or data.pop("kind")
-        event = self._event(kind, data)
+        event = self._event(kind or data.pop("kind"), data)
         if self._mailbox is not None:
             self._mailbox.post(event)
         else:
-            self._deliver_now(event)
+            deliver_alone(event, self._listeners)
 
     def progress(
         self, message: str = "", done: float | None = None, total: float | None = None
@@ -254,7 +242,7 @@ class Context(Generic[Deps]):
 
     async def announce(self, kind: str, **data: Any) -> None:
         """Send an event and wait until every listener has handled it. For orchestrators."""
-        await self._deliver(self._event(kind, data))
+        await deliver(self._event(kind, data), self._listeners)
 
     async def delivered(self) -> None:
         """Wait until every listener has handled the events of this call.
@@ -263,6 +251,23 @@ class Context(Generic[Deps]):
         """
         if self._mailbox is not None:
             await self._mailbox.close()
+
+    def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
+        name = self.schema.name if self.schema else self.call.name if self.call else ""
+        call_id = self.call.id if self.call else ""
+        return ToolEvent(kind=kind, tool_name=name, call_id=call_id, data=data)
+
+    # Decisions of a person about calls.
+
+    @property
+    def decision(self) -> Mapping[str, Any] | None:
+        """The decision of a person or a grant about this call, as JSON; None without one.
+
+        `request` is the approval request. `approved` and `reason` are the answer. `arguments` holds
+        the edited arguments, or None if they were not edited. `grant` is the id of the grant that
+        answered, or None.
+        """
+        return self.notes.get(DECISION)
 
     def approve(
         self,
@@ -286,8 +291,7 @@ class Context(Generic[Deps]):
         if expires_in is True or not isinstance(expires_in, (int, float)) or not expires_in > 0:
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
         edited = None if arguments is None else json_copy(arguments)
-        decision = Decision(approved=True, arguments=edited)
-        self._store(request, time.time() + expires_in, decision)
+        self._store(request, time.time() + expires_in, Decision(approved=True, arguments=edited))
 
     def deny(self, request: ApprovalRequest, reason: str = "") -> None:
         """Refuse the call of `request` once; the model reads `reason`.
@@ -298,18 +302,17 @@ class Context(Generic[Deps]):
         """
         self._store(request, math.inf, Decision(approved=False, reason=reason))
 
-    def use_decision(self, digest: str) -> Decision | None:
-        """Return the decision on the request with this digest, and remove it.
-
-        A decision holds for one call only, and for all guardrails of that call.
-        """
-        if self.call is None:
-            return None
-        found = self._stored.pop(digest, None)
-        if found is not None and found.until > time.time():
-            self._used = {**self._used, digest: found}
-        known = self._used.get(digest)
-        return None if known is None else known.made
+    def _store(self, request: ApprovalRequest, expires: float, decision: Decision) -> None:
+        if not isinstance(request, ApprovalRequest):
+            given, where = type(request).__name__, 'result.metadata["approval"]'
+            raise TypeError(f"expected an ApprovalRequest, as in {where}, not {given}")
+        if not request.matches_itself:
+            wrong = "it was changed after it was made"
+            raise ValueError(f"the request does not match its own digest: {wrong}")
+        now = time.time()
+        for digest in [key for key, made in [*self._stored.items()] if made.until <= now]:
+            self._stored.pop(digest, None)  # Nobody made that call in time.
+        self._stored[request.digest] = _Stored(expires, decision, request)
 
     def has_decision(self, request: ApprovalRequest | None = None) -> bool:
         """Whether there is a decision about a request, or about any, that no call has used yet."""
@@ -329,6 +332,26 @@ class Context(Generic[Deps]):
         first = min(seen, key=lambda each: each.made.approved, default=None)
         return {} if first is None else first.request.sources
 
+    def use_decision(self, digest: str) -> Decision | None:
+        """Return the decision on the request with this digest, and remove it.
+
+        A decision holds for one call only, and for all guardrails of that call.
+        """
+        if self.call is None:
+            return None
+        found = self._stored.pop(digest, None)
+        if found is not None and found.until > time.time():
+            self._used = {**self._used, digest: found}
+        known = self._used.get(digest)
+        return None if known is None else known.made
+
+    def share_decision(self, digest: str, decision: Decision) -> None:
+        """Store a decision that was made during this call, for the other guardrails of this call.
+
+        It is not kept for another attempt.
+        """
+        self._used = {digest: _Stored(0.0, decision), **self._used}
+
     def give_back(self) -> None:
         """Keep this call's decisions and grants for its next attempt.
 
@@ -342,12 +365,7 @@ class Context(Generic[Deps]):
                 elif self._grants.get(key) is answer.made:  # It was not revoked in the meantime.
                     answer.made.uses += 1
 
-    def share_decision(self, digest: str, decision: Decision) -> None:
-        """Store a decision that was made during this call, for the other guardrails of this call.
-
-        It is not kept for another attempt.
-        """
-        self._used = {digest: _Stored(0.0, decision), **self._used}
+    # Grants, which decide about many calls.
 
     def grant(self, grant: Grant) -> None:
         """Let the calls that `grant` covers run without asking a person.
@@ -387,85 +405,7 @@ class Context(Generic[Deps]):
                     return deepcopy(grant)
         return None
 
-    def _store(self, request: ApprovalRequest, expires: float, decision: Decision) -> None:
-        if not isinstance(request, ApprovalRequest):
-            given, where = type(request).__name__, 'result.metadata["approval"]'
-            raise TypeError(f"expected an ApprovalRequest, as in {where}, not {given}")
-        if not request.matches_itself:
-            wrong = "it was changed after it was made"
-            raise ValueError(f"the request does not match its own digest: {wrong}")
-        now = time.time()
-        for digest in [key for key, made in [*self._stored.items()] if made.until <= now]:
-            self._stored.pop(digest, None)  # Nobody made that call in time.
-        self._stored[request.digest] = _Stored(expires, decision, request)
-
-    def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
-        name = self.schema.name if self.schema else self.call.name if self.call else ""
-        call_id = self.call.id if self.call else ""
-        return ToolEvent(kind=kind, tool_name=name, call_id=call_id, data=data)
-
-    async def _deliver(self, event: ToolEvent) -> None:
-        details = event.kind.endswith(":debug")
-        for listen in [listener for listener, debug in self._listeners if debug or not details]:
-            try:
-                answer = listen(event)
-                if inspect.isawaitable(answer):
-                    await answer
-            except (Exception, asyncio.CancelledError) as error:
-                task = asyncio.current_task()
-                if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
-                    raise
-                logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
-
-    def _deliver_now(self, event: ToolEvent) -> None:
-        """Deliver an event that belongs to no call, so that no call waits for its delivery."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            asyncio.run(self._deliver(event))
-        else:
-            task = loop.create_task(self._deliver(event))
-            _deliveries.add(task)
-            task.add_done_callback(_deliveries.discard)
-
 
 def wrong_context(given: Any) -> TypeError:
     """Return the error for an object that was passed as a context but is not a `Context`."""
     return TypeError(f"the context must be a Context or None, not {type(given).__name__}")
-
-
-# Deliveries of events that belong to no call. A loop holds only weak references to its tasks, so
-# without this set they could be garbage collected.
-_deliveries: set[asyncio.Task[None]] = set()
-
-
-class _Mailbox:
-    """The queue of one call's events. A task delivers them to the listeners in order."""
-
-    def __init__(self, deliver: Callable[[ToolEvent], Awaitable[None]]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._deliver = deliver
-        self._events: deque[ToolEvent] = deque()
-        self._delivery: asyncio.Task[None] | None = None
-        self._closed = False
-
-    def post(self, event: ToolEvent) -> None:
-        if not self._closed:
-            self._events.append(event)
-            self._loop.call_soon_threadsafe(self._send)
-
-    async def close(self) -> None:
-        self._send()
-        while self._delivery is not None and not self._delivery.done():
-            await asyncio.shield(self._delivery)
-            self._send()
-        self._closed = True
-
-    def _send(self) -> None:
-        # With eager tasks, `_delivery` may be done as soon as it is created.
-        if self._events and (self._delivery is None or self._delivery.done()):
-            self._delivery = self._loop.create_task(self._deliver_all())
-
-    async def _deliver_all(self) -> None:
-        while self._events:
-            await self._deliver(self._events.popleft())

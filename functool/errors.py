@@ -24,7 +24,8 @@ from functool.close_names import close_names
 
 MAX_PROBLEMS = 6
 MAX_MESSAGE = 4_000
-_NOUNS = ("a ", "an ", "one of ", "true or ", "null")
+# What the text of an expected value begins with if it reads well after the word "expected".
+NOUNS = ("a ", "an ", "one of ", "true or ", "null")
 
 
 class FunctoolError(Exception):
@@ -168,7 +169,7 @@ def _problem_text(problems: Sequence[Mapping[str, Any]]) -> str:
         path, expected = problem.get("path", ""), problem.get("expected", "")
         known = problem.get("choices")
         choices = f" (choices: {', '.join(map(str, known))})" if known else ""
-        if path and str(expected).startswith(_NOUNS) and not problem.get("own_words"):
+        if path and str(expected).startswith(NOUNS) and not problem.get("own_words"):
             expected = f"expected {expected}"
         lines.append(f"{path}: {expected}{choices}" if path else f"{expected}{choices}")
     if len(problems) > MAX_PROBLEMS:

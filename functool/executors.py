@@ -1,4 +1,4 @@
-"""Executors, which run the body of a tool, and the time limit of a call.
+"""Executors, which run the body of a tool.
 
 `inline` runs a body on the event loop, and `in_thread` on a thread. `retrying` runs a body again
 if it raises an exception that its author named. An executor is a callable:
@@ -16,34 +16,32 @@ import contextvars
 import inspect
 import logging
 import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
-from functool.call import ToolResult, failure_of
-from functool.errors import DefinitionError, ToolError, ToolTimeoutError, Tripwire
-from functool.schema.callables import takes
+from functool.errors import DefinitionError, Tripwire
+from functool.introspection import takes
 
-GRACE_SECONDS = 1.0
-"""How long a cancelled body may take to clean up, in seconds."""
-
-LARGE = 262_144
-"""From how many characters on a value is read, written and copied in a thread, one at a time."""
+# What is only passed on had its home here in version 0.1.
+from functool.time_limit import GRACE_SECONDS as GRACE_SECONDS
+from functool.time_limit import abandon, has_ended, is_seconds, run_for, stop, within  # noqa: F401
+from functool.time_limit import abandoned as abandoned
+from functool.time_limit import checked_timeout as checked_timeout
+from functool.time_limit import deliver_last as deliver_last
+from functool.time_limit import failure_or_raise as failure_or_raise
 
 IDLE_SECONDS = 30.0
 """How long an idle thread is kept, in seconds."""
 
-T = TypeVar("T")
 logger: logging.Logger = logging.getLogger("functool")
 
 
 # `await executor(func, *args, **kwargs)` runs `func` and returns what it returned.
 Executor: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
-Road: TypeAlias = Callable[[Exception | None], Coroutine[Any, Any, ToolResult]]
 
 
 async def inline(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -58,43 +56,17 @@ async def run_with(executor: Executor, func: Any, /, *args: Any, **kwargs: Any) 
     return await value if inspect.isawaitable(value) else value
 
 
-async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call `func` on a thread, with the caller's context variables.
+def checked_executor(executor: Executor | None) -> Executor | None:
+    """Return the executor unchanged.
 
     Raises:
-        RuntimeError: `func` raised StopIteration, which cannot be set on a future.
+        DefinitionError: The executor is neither None nor callable, or it is a class.
     """
-    loop = asyncio.get_running_loop()
-    if type(loop).call_soon_threadsafe is asyncio.AbstractEventLoop.call_soon_threadsafe:
-        return func(*args, **kwargs)  # No thread can wake this loop, such as that of a workflow.
-    future: asyncio.Future[Any] = loop.create_future()
-    ended: list[bool] = []  # The thread appends to it. The loop may close before it hears of that.
-    job = (loop, future, ended, contextvars.copy_context(), func, args, kwargs)
-    try:
-        inbox = _idle.pop()
-    except IndexError:
-        inbox = SimpleQueue()
-        threading.Thread(target=_work, args=(inbox,), name="functool", daemon=True).start()
-    inbox.put(job)
-    try:
-        return await future
-    except asyncio.CancelledError:
-        if future.cancelled():
-            abandon(future)
-            if ended:
-                _abandoned.discard(future)
-        raise
-    finally:  # An exception's traceback refers to this frame. Without `del` that is a cycle.
-        del job, future
-
-
-def one_large(work: Callable[..., Any], *args: Any) -> Any:
-    """Return `work(*args)`. Only one thread at a time works on a large value.
-
-    Each holds the interpreter's lock for long, so the event loop would wait for all of them.
-    """
-    with _one_large[0]:
-        return work(*args)
+    if isinstance(executor, type):
+        raise DefinitionError(f"an executor is an object, not a class: {executor.__name__}(...)")
+    if executor is not None and not callable(executor):
+        raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
+    return executor
 
 
 def retrying(
@@ -149,19 +121,6 @@ def retrying(
     return retry
 
 
-def checked_executor(executor: Executor | None) -> Executor | None:
-    """Return the executor unchanged.
-
-    Raises:
-        DefinitionError: The executor is neither None nor callable, or it is a class.
-    """
-    if isinstance(executor, type):
-        raise DefinitionError(f"an executor is an object, not a class: {executor.__name__}(...)")
-    if executor is not None and not callable(executor):
-        raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
-    return executor
-
-
 def _kinds_in(on: Any) -> tuple[type[Exception], ...]:
     """Return the exceptions that are retried, as a tuple."""
     kinds = on if isinstance(on, tuple) else (on,)
@@ -178,162 +137,43 @@ def _waiting(wait: Any) -> Callable[[int, Exception], Any]:
         count = 2 if takes(wait, 2) else 1
         return lambda *asked: wait(*asked[:count])
     seconds = 0.0 if wait is None else wait
-    if not _is_seconds(seconds):
+    if not is_seconds(seconds):
         raise DefinitionError(f"wait must be a number of seconds or a function, not {wait!r}")
     return lambda attempt, error: seconds
 
 
-def _is_seconds(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and 0 <= value <= sys.float_info.max
+async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call `func` on a thread, with the caller's context variables.
 
-
-async def run_for(
-    work: Coroutine[Any, Any, T], seconds: float, name: str, unfinished: list[Any]
-) -> asyncio.Task[T]:
-    """Run `work` as a task for at most `seconds`, and return the task, done or not.
-
-    If this is cancelled, cancel the task and let it clean up first. Bodies that `work` started and
-    that do not end when they are cancelled are appended to `unfinished`.
+    Raises:
+        RuntimeError: `func` raised StopIteration, which cannot be set on a future.
     """
-    token = _unfinished.set((*_unfinished.get(), unfinished))
-    task = asyncio.get_running_loop().create_task(work, name=name)
-    _unfinished.reset(token)
+    loop = asyncio.get_running_loop()
+    if type(loop).call_soon_threadsafe is asyncio.AbstractEventLoop.call_soon_threadsafe:
+        return func(*args, **kwargs)  # No thread can wake this loop, such as that of a workflow.
+    future: asyncio.Future[Any] = loop.create_future()
+    ended: list[bool] = []  # The thread appends to it. The loop may close before it hears of that.
     try:
-        await asyncio.wait({task}, timeout=seconds)
+        inbox = _idle.pop()
+    except IndexError:
+        inbox = SimpleQueue()
+        threading.Thread(target=_work, args=(inbox,), name="functool", daemon=True).start()
+    inbox.put((loop, future, ended, contextvars.copy_context(), func, args, kwargs))
+    try:
+        return await future
     except asyncio.CancelledError:
-        await stop(task, unfinished)
+        if future.cancelled():
+            abandon(future)
+            if ended:
+                has_ended(future)
         raise
-    return task
+    finally:  # An exception's traceback refers to this frame. Without `del` that is a cycle.
+        del future
 
 
-async def stop(task: asyncio.Task[Any], unfinished: list[Any]) -> bool:
-    """Cancel the task of a call and give it time to clean up.
-
-    Returns:
-        Whether a body of the call may still be running.
-    """
-    task.cancel()
-    await asyncio.wait({task}, timeout=GRACE_SECONDS)
-    if not task.done():
-        why = "it did not end when it was cancelled"
-        logger.warning("the body of %s was abandoned: %s", task.get_name(), why)
-        abandon(task)
-        return True
-    if not task.cancelled():
-        _outcome(task)
-    if _abandoned.isdisjoint(unfinished):
-        return False
-    why = "after its time limit: a thread cannot be stopped"
-    logger.warning("the body of %s was abandoned %s", task.get_name(), why)
-    return True
-
-
-async def within(limit: float, name: str, road: Road) -> ToolResult:
-    """Run the road of a call for at most `limit` seconds, and always return a result.
-
-    After the deadline the road runs again with the timeout as its failure, so that error functions
-    and output guardrails see it. They share one more second.
-
-    Raises:
-        SystemExit: The body ends the program, as it would without a limit.
-    """
-    unfinished: list[Any] = []
-    task = await run_for(_held(road, None), limit, name, unfinished)
-    try:
-        if task.done():
-            return _outcome(task)
-        still_running = await stop(task, unfinished)
-        end = "; its work may still be going on." if still_running else " and was stopped."
-        text = f"The tool {name} did not answer within {limit:g} seconds{end}"
-        error: Exception = ToolTimeoutError(text, still_running=still_running)
-    except asyncio.CancelledError as stray:  # A body has cancelled its own task.
-        error = failure_or_raise(stray)
-    closing = await run_for(_held(road, error), GRACE_SECONDS, name, unfinished)
-    if closing.done() and not closing.cancelled():
-        return _outcome(closing)
-    closing.cancel()
-    abandon(closing)
-    return failure_of(error)
-
-
-async def _held(road: Road, failed: Exception | None) -> ToolResult | SystemExit:
-    try:
-        return await road(failed)
-    except SystemExit as leaving:  # A task that raised it would end the event loop.
-        return leaving
-
-
-def _outcome(task: asyncio.Task[T | SystemExit]) -> T:
-    found = task.result()
-    if isinstance(found, SystemExit):
-        raise found
-    return found
-
-
-async def deliver_last(work: Coroutine[Any, Any, None]) -> None:
-    """Deliver the final events of a call.
-
-    If the call's task is being cancelled, the listeners get one second.
-    """
-    task = asyncio.current_task()
-    if task is None or not task.cancelling():
-        await work
-    else:
-        (await run_for(work, GRACE_SECONDS, "final events", [])).cancel()
-
-
-def failure_or_raise(error: Exception | asyncio.CancelledError) -> Exception:
-    """Return the exception if it may become a failed result, else raise it again.
-
-    Raises:
-        BaseException: It must leave the call: a tripwire, or a cancellation from outside.
-    """
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise error
-        stray = ToolError("The tool cancelled itself.")
-        stray.__cause__ = error
-        return stray
-    if tripwire := Tripwire.inside(error):  # A `TaskGroup` raises a group of exceptions.
-        raise tripwire
-    return error
-
-
-def abandon(body: asyncio.Future[Any]) -> None:
-    """Count a body that did not end when it was cancelled, until it ends.
-
-    Also append it to the `unfinished` list of every `run_for` around it.
-    """
-    _abandoned.add(body)
-    for unfinished in _unfinished.get():
-        unfinished.append(body)
-    if isinstance(body, asyncio.Task):
-        body.add_done_callback(_forget)
-
-
-def abandoned() -> int:
-    """Return how many bodies still run although nobody waits for them any more."""
-    return len(_abandoned)
-
-
-def _forget(task: asyncio.Task[Any]) -> None:
-    _abandoned.discard(task)
-    if not task.cancelled():
-        task.exception()  # Otherwise asyncio logs that the exception was never retrieved.
-
-
-_abandoned: set[Any] = set()
-_unfinished: contextvars.ContextVar[tuple[list[Any], ...]] = contextvars.ContextVar(
-    "functool.unfinished", default=()
-)
 _idle: deque[SimpleQueue[Any]] = deque()
-_one_large = [threading.Lock()]
 if hasattr(os, "register_at_fork"):  # Threads do not survive a fork.
     os.register_at_fork(after_in_child=_idle.clear)
-    os.register_at_fork(after_in_child=_abandoned.clear)
-    os.register_at_fork(after_in_child=lambda: _one_large.__setitem__(0, threading.Lock()))
 
 
 def _work(inbox: SimpleQueue[Any]) -> None:
@@ -350,13 +190,13 @@ def _work(inbox: SimpleQueue[Any]) -> None:
         error: BaseException | None = None
         try:
             value = context.run(func, *args, **kwargs)
-        except StopIteration as stop:
+        except StopIteration as end:
             error = RuntimeError("the function raised StopIteration")
-            error.__cause__ = stop
+            error.__cause__ = end
         except BaseException as raised:  # Raised again where the future is awaited.
             error = raised
         ended.append(True)  # First, because `in_thread` looks after it has counted the future.
-        _abandoned.discard(future)
+        has_ended(future)
         # The thread is idle before its result is sent, so that the caller's next call can use it.
         _idle.append(inbox)
         with suppress(RuntimeError):  # The loop was closed meanwhile, so nobody waits any more.
@@ -371,17 +211,3 @@ def _set_outcome(future: asyncio.Future[Any], value: Any, error: BaseException |
         future.set_result(value)
     else:
         future.set_exception(error)
-
-
-def checked_timeout(timeout: Any) -> float | None:
-    """Return a time limit in seconds, as a float.
-
-    Raises:
-        DefinitionError: The limit is zero, negative, NaN, infinite, a bool or not a number.
-    """
-    if timeout is None:
-        return None
-    if not _is_seconds(timeout) or timeout == 0:
-        wanted = "a positive, finite number of seconds"
-        raise DefinitionError(f"timeout must be {wanted}, not {timeout!r}")
-    return float(timeout)

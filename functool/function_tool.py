@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSp
 
 from typing_extensions import TypeVar, Unpack
 
-from functool.binding.door import Binder, LateBinder
+from functool.binding.binder import Binder, LateBinder
 from functool.binding.functions import FunctionBinder
 from functool.call import ToolCall, ToolResult, ToolSchema, success_of, with_arguments
 from functool.context import Context
 from functool.errors import DefinitionError
-from functool.executors import Executor, checked_executor, deliver_last, in_thread, inline
+from functool.executors import Executor, checked_executor, in_thread, inline
 from functool.generators import exhaust, exhaust_async
-from functool.options import ToolOptions
-from functool.schema.callables import (
+from functool.introspection import (
     at_caller,
     docs_of,
     has_own_signature,
@@ -31,11 +30,13 @@ from functool.schema.callables import (
     run_kind,
     without_partials,
 )
+from functool.options import ToolOptions
 from functool.schema.hints import Unresolved
 from functool.schema.parameters import EMPTY, Parameter
 from functool.schema.publish import Strict, publish
 from functool.schema.signature import FunctionSchema, describe, returned_schema
 from functool.schema.strict import Codec
+from functool.time_limit import deliver_last
 from functool.tool import Tool
 from functool.trip import Trip
 
@@ -333,10 +334,7 @@ def _take_positional(values: dict[str, Any], parts: FunctionSchema) -> list[Any]
     for parameter in parts.positional:
         if parameter.name in values:
             value = values.pop(parameter.name)
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                args.extend(value)
-            else:
-                args.append(value)
+            args += value if parameter.kind is parameter.VAR_POSITIONAL else [value]
         elif parameter.default is not parameter.empty and parameter is not parts.positional[-1]:
             args.append(parameter.default)
     return args

@@ -30,10 +30,10 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
         text = json.dumps(dict(arguments), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"arguments must hold JSON values: {error}") from error
-    return cast(dict[str, Any], without_gc(json.loads, text))
+    return cast(dict[str, Any], paused_gc_if_long(json.loads, text))
 
 
-def without_gc(read: Callable[[Any], T], text: str | bytes) -> T:
+def paused_gc_if_long(read: Callable[[Any], T], text: str | bytes) -> T:
     """Return `read(text)`, which makes objects of a JSON text: by `paused_gc` if it is long."""
     return read(text) if len(text) < LONG else paused_gc(read, text)
 

@@ -11,8 +11,8 @@ from functool.call import ToolCall, ToolResult
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.executors import Executor, checked_executor, in_thread, inline, run_with
+from functool.introspection import at_caller, run_kind, takes
 from functool.options import ToolOptions
-from functool.schema.callables import at_caller, run_kind, takes
 from functool.schema.publish import Strict
 from functool.tool import Tool
 

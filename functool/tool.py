@@ -23,27 +23,18 @@ from typing import Any, Self, TypeAlias
 
 from typing_extensions import Unpack
 
-from functool.binding.door import Binder, Bound
+from functool.binding.binder import Binder, Bound
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import Arguments
 from functool.binding.watch import Watch
-from functool.call import (
-    DATA,
-    ToolCall,
-    ToolResult,
-    ToolSchema,
-    changed,
-    failure_of,
-    metadata_of,
-    success_of,
-    wrong_call,
-)
+from functool.call import DATA, ToolCall, ToolResult, ToolSchema, failure_of, success_of, wrong_call
 from functool.context import Context, wrong_context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
-from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
-from functool.guardrails.approval import with_edit_note
+from functool.executors import inline
+from functool.guardrails.approval import with_edit_note, with_request
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, check_order
 from functool.guardrails.trusted import wanted_results
+from functool.introspection import at_caller
 from functool.options import (
     ErrorFunc,
     ToolOptions,
@@ -54,9 +45,9 @@ from functool.options import (
     checked_settings,
     refuse_unknown,
 )
-from functool.schema.callables import at_caller
 from functool.schema.json_schema import checked_parameters
 from functool.schema.publish import Strict, publish
+from functool.time_limit import checked_timeout, deliver_last, failure_or_raise, within
 from functool.trip import Trip, verified
 
 MAX_ARGUMENT_BYTES = 1_048_576
@@ -120,7 +111,6 @@ class Tool(ABC):
         if not isinstance(description, str | None):
             kind = type(description).__name__
             raise DefinitionError(f"the description must be a text, not {kind}")
-        on_error = options.get("on_error_func")
         self._name = name
         self.timeout: float | None = checked_timeout(options.get("timeout"))
         self.input_guardrails: list[InputGuardrail] = []
@@ -128,16 +118,14 @@ class Tool(ABC):
         self._error_funcs: list[ErrorFunc] = []
         self.add_input_guardrails(options.get("input_guardrails", ()))
         self.add_output_guardrails(options.get("output_guardrails", ()))
-        if on_error is not None:
+        if (on_error := options.get("on_error_func")) is not None:
             self.add_on_error_func(on_error)
         self.settings: ToolSettings = checked_settings(options.get("settings"), name)
         self.prompts: ToolPrompts = checked(options.get("prompts"), ToolPrompts, "prompts")
         limit = options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
         self.max_argument_bytes: int | None = checked_limit(limit, "max_argument_bytes")
-        kind = type(self)
-        self._has_hooks = (
-            kind.on_invoke is not Tool.on_invoke or kind.on_output is not Tool.on_output
-        )
+        hooks = type(self).on_invoke, type(self).on_output
+        self._has_hooks = hooks != (Tool.on_invoke, Tool.on_output)
         self._arounds: tuple[Around, ...] = ()
 
     @property
@@ -180,9 +168,7 @@ class Tool(ABC):
                 raise TypeError("is_enabled has to be sync")
             return bool(answer)
         except Exception:
-            logger.error(
-                "is_enabled of %s failed, so the tool is disabled", self._name, exc_info=True
-            )
+            logger.exception("is_enabled of %s failed, so the tool is disabled", self._name)
             return False
 
     def add_input_guardrails(self, guardrails: Iterable[InputGuardrail]) -> None:
@@ -392,10 +378,10 @@ class Tool(ABC):
                 result = verified(await self.on_error(error, trip.view), "on_error", self._name)
         except (Exception, asyncio.CancelledError) as crash:
             failure_or_raise(crash)
-            logger.error("an error function of %s failed", self._name, exc_info=True)
+            logger.exception("an error function of %s failed", self._name)
             result = failure_of(error)
         if isinstance(error, ApprovalRequired) and result.is_error:
-            result = changed(result, metadata={"approval": error.request, **metadata_of(result)})
+            result = with_request(result, error.request)
         trip.note(result)
         return result
 

@@ -19,11 +19,11 @@ from functool.binding.problems import problems_of
 from functool.call import ToolCall, ToolResult, failure_of
 from functool.context import Context
 from functool.errors import ArgumentError
-from functool.executors import failure_or_raise
 from functool.function_tool import FunctionOptions, FunctionTool
-from functool.schema.callables import snake_case
+from functool.introspection import snake_case
 from functool.schema.core import compiled, core_of
 from functool.schema.docstrings import parse
+from functool.time_limit import failure_or_raise
 from functool.tool import Tool
 
 T = TypeVar("T", default=Any)

@@ -11,30 +11,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
-from functool.call import (
-    ToolCall,
-    ToolResult,
-    changed,
-    fingerprint,
-    metadata_of,
-    with_arguments,
-)
+from functool.call import ToolCall, ToolResult, changed, fingerprint, metadata_of, with_arguments
 from functool.context import DECISION, EDITED, Context
 from functool.errors import ArgumentError, DefinitionError
-from functool.executors import in_thread, inline, one_large
 from functool.guardrails import labels, trusted
 from functool.guardrails.asking import (
-    AFTER_APPROVAL,
     ask,
     await_answer,
-    is_large,
     refuse_changed,
     shown_in,
     with_matching_value,
 )
 from functool.json_values import canonical_json, json_copy
+from functool.large import in_thread_if, is_large
 
 _UNBOUND: Any = object()
+_AFTER_APPROVAL = "after a person had approved them; put require_approval behind it"
 
 
 @dataclass(slots=True, eq=False)
@@ -149,7 +141,7 @@ class Trip:
                 decision = view.decision
                 approved = canonical_json(call.arguments)
         if decision is not None and canonical_json(call.arguments) != approved:
-            refuse_changed(last_changer, record, AFTER_APPROVAL)
+            refuse_changed(last_changer, record, _AFTER_APPROVAL)
 
     async def ask_output(self, guardrails: Sequence[Any], result: ToolResult) -> ToolResult:
         """Ask the output guardrails in order, and return the final result.
@@ -160,7 +152,7 @@ class Trip:
         for guardrail in guardrails:
             value, new = result.value, result
             if getattr(guardrail, "takes_long", False) and is_large(result):
-                answer: Any = in_thread(one_large, guardrail, result, view)
+                answer: Any = in_thread_if(True, guardrail, result, view)
             else:
                 answer = ask(guardrail, result, view, "output", record)
             if answer is not None:
@@ -244,8 +236,8 @@ class Trip:
             # The call around this one may show it, too.
             outer.notes[labels.SHOWS_OTHERS] = True
         with suppress(Exception):  # The author's value may raise anything.
-            what = trusted.remember, self.context, result, self.sent, self.tool.bind
-            await (in_thread(one_large, *what) if is_large(result) else inline(*what))
+            what = self.context, result, self.sent, self.tool.bind
+            await in_thread_if(is_large(result), trusted.remember, *what)
 
 
 def verified(answer: Any, hook: str, name: str, kind: type[Any] = ToolResult) -> Any:
@@ -255,6 +247,6 @@ def verified(answer: Any, hook: str, name: str, kind: type[Any] = ToolResult) ->
         TypeError: It is not of the kind that the hook must return.
     """
     if not isinstance(answer, kind):
-        given = type(answer).__name__
-        raise TypeError(f"{hook} of {name} must return a {kind.__name__}, not {given}")
+        wanted = kind.__name__
+        raise TypeError(f"{hook} of {name} must return a {wanted}, not {type(answer).__name__}")
     return answer

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from typing_extensions import Unpack
 
-from functool.binding.door import Binder, Bound, PassingBinder
+from functool.binding.binder import Binder, Bound, PassingBinder
 from functool.binding.json_text import Arguments
 from functool.binding.watch import Watch
 from functool.call import ToolCall, ToolResult, ToolSchema
@@ -16,8 +16,8 @@ from functool.context import Context
 from functool.errors import DefinitionError
 from functool.guardrails.asking import OutputGuardrail
 from functool.guardrails.trusted import wanted_results
+from functool.introspection import at_caller
 from functool.options import ToolOptions
-from functool.schema.callables import at_caller
 from functool.tool import Around, Tool
 from functool.trip import Trip, verified
 

@@ -30,6 +30,7 @@ from functool import (
     ToolSettings,
 )
 from functool.testing import EventLog
+from functool.time_limit import abandoned
 
 since_pydantic_2_14 = pytest.mark.skipif(
     tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 14),
@@ -132,6 +133,11 @@ async def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
         while not (said := condition()):
             await asyncio.sleep(0.005)
     return said
+
+
+async def nothing_abandoned() -> None:
+    """Wait for the bodies that this test, or one before it, has let go."""
+    await until(lambda: not abandoned())
 
 
 def python(code: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:

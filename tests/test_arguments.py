@@ -53,7 +53,7 @@ from functool import (
     WrapperTool,
 )
 from functool.binding import functions
-from functool.binding.door import PassingBinder
+from functool.binding.binder import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
 from functool.close_names import MAX_COMPARED
@@ -2155,12 +2155,12 @@ def test_all_readings_of_a_long_text_share_one_time(monkeypatch):
     """Strict mode, lax mode and the search for problems would take their time each."""
     made = []
 
-    class Noted(readings.Left):
+    class Noted(readings.WorkLeft):
         def __init__(self, *args):
             made.append(args)
             super().__init__(*args)
 
-    monkeypatch.setattr(readings, "Left", Noted)
+    monkeypatch.setattr(readings, "WorkLeft", Noted)
     refused = refusal(Plus, [*range(40_000), "no"])
     assert refused.problems[0]["path"] == "x[40000]"
     assert len(made) == 1

@@ -28,6 +28,7 @@ def test_the_work_for_a_close_name_does_not_grow_with_the_known_names(compared):
         ("date", ["day", "start_date", "end_date"], ["end_date", "start_date"]),
         ("customerId", ["customer_id", "name"], ["customer_id"]),
         ("limit", ["title", "text"], []),
+        ("retries", ["strict", "timeout"], []),
         ("a", ["b", "", "ab"], []),
         ("", ["", "a"], []),
     ],

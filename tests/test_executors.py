@@ -5,10 +5,8 @@ import contextvars
 import gc
 import os
 import runpy
-import signal
 import socket
 import threading
-import time
 from collections import deque
 from queue import Empty, SimpleQueue
 
@@ -16,6 +14,7 @@ import pytest
 
 import functool.executors
 import functool.json_values
+import functool.time_limit
 from functool import (
     Context,
     DefinitionError,
@@ -23,18 +22,15 @@ from functool import (
     ToolCall,
     Toolset,
     Tripwire,
-    WrapperTool,
 )
 from functool.executors import (
     abandoned,
-    deliver_last,
     in_thread,
     inline,
-    one_large,
     retrying,
 )
 from functool.guardrails import require_approval
-from tests.support import call, python, time_passes, until
+from tests.support import call, nothing_abandoned, python, time_passes, until
 
 
 def test_inline_calls_and_awaits():
@@ -81,11 +77,6 @@ def test_context_variables_are_carried_in_and_not_out():
         return (await in_thread(work), variable.get())
 
     assert asyncio.run(main()) == (5, 5)
-
-
-async def nothing_abandoned():
-    """Wait for the bodies that this test, or one before it, has let go."""
-    await until(lambda: not abandoned())
 
 
 def test_an_idle_thread_is_used_again():
@@ -172,140 +163,6 @@ def test_a_sync_tool_can_be_left_like_any_await():
         assert asyncio.run(main()) == ([LookupError], "TimeoutError")
     finally:
         release.set()
-
-
-def timed_out(body):
-    """Return whether the answer of a call that ran into its time limit says that work may go on."""
-    seen = []
-    tool = FunctionTool(
-        body,
-        name="body",
-        timeout=0.01,
-        on_error_func=lambda error, context: seen.append(error.still_running),
-    )
-    text = call(tool).text
-
-    assert ("may still be going on" in text, "was stopped" in text) == (seen[0], not seen[0])
-    return seen[0]
-
-
-def test_a_time_limit_knows_what_the_tasks_of_a_body_left_behind(caplog):
-    """A body that waited for sync tools, itself or in tasks, alone or under time limits of their own, has left work behind."""
-    release = threading.Event()
-    hang = FunctionTool(lambda: release.wait(30), name="hang")
-    limited, tools, one = WrapperTool(hang, timeout=20), Toolset([hang]), ToolCall(name="hang")
-
-    async def alone():
-        await hang(one)
-
-    async def under_a_limit():
-        await limited(one)
-
-    async def turn():
-        await tools.call_all([one, one])
-
-    async def together():
-        async with asyncio.TaskGroup() as group:
-            group.create_task(hang(one))
-            group.create_task(limited(one))
-
-    try:
-        assert [timed_out(body) for body in (alone, under_a_limit, turn, together)] == [True] * 4
-        said = "the body of body was abandoned after its time limit: a thread cannot be stopped"
-        assert caplog.messages[0] == said
-    finally:
-        release.set()
-
-
-def test_work_that_ended_during_the_clean_up_is_not_left_behind(monkeypatch):
-    """What has ended before the answer is given is not still running."""
-    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 60)
-    release = threading.Event()
-
-    async def body():
-        try:
-            await in_thread(release.wait, 30)
-        finally:
-            release.set()
-            await nothing_abandoned()
-
-    assert timed_out(body) is False
-
-
-@pytest.mark.parametrize("end", [Tripwire("too late"), asyncio.CancelledError()], ids=repr)
-def test_an_abandoned_body_ends_unheard(end, monkeypatch):
-    """Whatever leaves a body after its call was answered, the loop has nothing to report."""
-    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
-    reported = []
-
-    async def main():
-        asyncio.get_running_loop().set_exception_handler(
-            lambda loop, context: reported.append(context["message"])
-        )
-        release = asyncio.Event()
-
-        @FunctionTool(timeout=0.01)
-        async def stubborn():
-            while not release.is_set():
-                try:
-                    await release.wait()
-                except asyncio.CancelledError:
-                    pass
-            raise end
-
-        result = await stubborn(ToolCall(name="stubborn"))
-        release.set()
-        await nothing_abandoned()
-        gc.collect()
-        await asyncio.sleep(0)
-        return result.error.type
-
-    assert (asyncio.run(main()), reported) == ("ToolTimeoutError", [])
-
-
-def test_last_words_take_as_long_as_they_need(monkeypatch):
-    """They are awaited to their end, also where that is longer than the grace."""
-    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.001)
-    said = []
-
-    async def speak():
-        await asyncio.sleep(0.05)
-        said.append("all")
-
-    asyncio.run(deliver_last(speak()))
-
-    assert said == ["all"]
-
-
-def test_last_words_do_not_hold_up_a_cancellation(monkeypatch):
-    """Who is being cancelled hears them, and leaves those that do not end, which are cut off."""
-    said = []
-
-    async def speak():
-        said.append("quick")
-
-    async def hang():
-        try:
-            await asyncio.Event().wait()
-        finally:
-            said.append("cut off")
-
-    async def call():
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await deliver_last(speak())
-            monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
-            await deliver_last(hang())
-
-    async def main():
-        task = asyncio.ensure_future(call())
-        await asyncio.sleep(0)
-        task.cancel()
-        done, _ = await asyncio.wait({task}, timeout=30)
-        return bool(done) and task.cancelled()
-
-    assert (asyncio.run(main()), said) == (True, ["quick", "cut off"])
 
 
 def test_a_loop_that_closes_first_is_no_problem():
@@ -485,6 +342,7 @@ def test_a_thread_that_is_taken_while_it_retires_does_the_job(monkeypatch):
 def test_a_system_without_fork(monkeypatch):
     """Where processes cannot be forked, threads and the pause of the collector work all the same."""
     monkeypatch.delattr(os, "register_at_fork", raising=False)
+    runpy.run_path(functool.time_limit.__file__)
     module = runpy.run_path(functool.executors.__file__)
     paused_gc = runpy.run_path(functool.json_values.__file__)["paused_gc"]
 
@@ -691,38 +549,3 @@ def test_a_loop_that_no_thread_can_wake_runs_the_function_itself():
         loop.close()
 
     assert ran == threading.get_ident()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_may_work_on_a_large_value():
-    """A child that was forked while a thread worked on one does not wait for that thread."""
-    begun, ended = threading.Event(), threading.Event()
-    thread = threading.Thread(target=one_large, args=(lambda: begun.set() or ended.wait(),))
-    thread.start()
-    begun.wait()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        os._exit(one_large(int, "7"))
-    ended.set()
-    thread.join()
-
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
-def test_one_thread_at_a_time_works_on_a_large_value():
-    """Others wait, as all of them would hold the interpreter's lock."""
-    working, most = [], []
-
-    def work():
-        working.append(1)
-        most.append(len(working))
-        time.sleep(0.01)
-        working.pop()
-
-    async def main():
-        await asyncio.gather(*(in_thread(one_large, work) for _ in range(5)))
-
-    asyncio.run(main())
-
-    assert most == [1] * 5

@@ -15,7 +15,7 @@ from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, ref
 from functool.binding.problems import PAIRS, path_text, repeated_key, unknown_name
 from functool.binding.watched_shapes import Shapes
 from functool.errors import ArgumentError
-from functool.json_values import same_json, without_gc
+from functool.json_values import paused_gc_if_long, same_json
 from functool.schema.admits import Known, only_containers, types_allowed
 from functool.schema.json_schema import UNSET, property_names
 from functool.schema.shapes import TooMuchWork, default_of
@@ -65,7 +65,7 @@ class SchemaBinder:
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the validated arguments, with defaults filled in."""
-        return without_gc(self._checked, as_text(arguments, self._limit))
+        return paused_gc_if_long(self._checked, as_text(arguments, self._limit))
 
     def _checked(self, text: str) -> dict[str, Any]:
         sent: dict[str, Any] = self._decode(decoded(text))

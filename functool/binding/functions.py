@@ -43,15 +43,15 @@ from functool.binding.json_text import (
 from functool.binding.problems import problems_of, unknown_name
 from functool.binding.watched_shapes import LaxJsonSchema, Shapes
 from functool.errors import ArgumentError
-from functool.executors import failure_or_raise
-from functool.json_values import LONG, same_json, without_gc
+from functool.json_values import LONG, paused_gc_if_long, same_json
 from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
 from functool.schema.json_schema import property_names
 from functool.schema.parameters import EMPTY
+from functool.schema.parts import tuple_fields
 from functool.schema.readings import ReadTooOften, bounded
-from functool.schema.rewrite import tuple_fields
 from functool.schema.signature import FunctionSchema
+from functool.time_limit import failure_or_raise
 
 if TYPE_CHECKING:
     from functool.schema.strict import Codec
@@ -114,7 +114,7 @@ class FunctionBinder:
         """Return the values for the body by parameter name, without defaults."""
         if type(arguments) is str and len(arguments) < self._fast_length:
             return self._validated(arguments)
-        return without_gc(self._read, as_text(arguments, self._limit))
+        return paused_gc_if_long(self._read, as_text(arguments, self._limit))
 
     def _read(self, text: str) -> dict[str, Any]:
         if self._decode is not None:
@@ -148,7 +148,7 @@ class FunctionBinder:
         if type(arguments) is str and len(arguments) < self._fast_length:
             given = self._given(arguments)
         else:
-            given = without_gc(self._given, as_text(arguments))
+            given = paused_gc_if_long(self._given, as_text(arguments))
         for name, default in self._defaults.items():
             if name not in given:
                 given[name] = deepcopy(default)

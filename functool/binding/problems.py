@@ -11,7 +11,7 @@ from pydantic_core import ValidationError, core_schema
 
 from functool.binding.json_text import shown_name
 from functool.close_names import hint_at
-from functool.errors import MAX_PROBLEMS
+from functool.errors import MAX_PROBLEMS, NOUNS
 from functool.schema.admits import names_at
 from functool.schema.json_schema import property_names
 from functool.schema.readings import LONG_PATTERN, MAX_PATTERN, NO_MEMBER
@@ -23,7 +23,6 @@ _CHOICE = re.compile(
 )
 _TAG_NAME = re.compile(r"'([^']+)'\Z")  # A tag may also be chosen by a function, or by two names.
 _TAG_ERRORS = {"union_tag_not_found": "missing", "union_tag_invalid": "literal_error"}
-_NOUNS = ("a ", "an ", "one of ", "should ", "true ")
 # Unknown names in a model or TypedDict, and in a dataclass.
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 PAIRS = ", or a list of objects with `key` and `value`"
@@ -147,7 +146,7 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
     if measured := _MEASURED.fullmatch(message):
         message = f"{_NOUN_OF[measured[1]]} {_VERBS[measured[2]]} {measured[3]}"
     wanted = message.removeprefix("Input should be ").removeprefix("Input ")[:500]
-    is_adjective = wanted[:1].islower() and not wanted.startswith(_NOUNS)
+    is_adjective = wanted[:1].islower() and not wanted.startswith((*NOUNS, "should "))
     return {"expected": f"a value {wanted}" if is_adjective else wanted}
 
 

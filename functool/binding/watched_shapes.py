@@ -23,8 +23,8 @@ from pydantic_core import core_schema
 
 from functool.binding.engine import matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
+from functool.schema.parts import fields_of
 from functool.schema.plain import PlainJsonSchema
-from functool.schema.rewrite import fields_of
 from functool.schema.shapes import NAMES, TooMuchWork, values_of
 
 Limits: TypeAlias = Mapping[str, Any]

@@ -43,8 +43,9 @@ from functool.bundled.code_run import Run, Stopped
 from functool.bundled.code_stubs import Stubs
 from functool.bundled.code_taking import taken
 from functool.bundled.code_worker import MontyError, Sessions, Setup, Share, WorkerDied
-from functool.executors import in_thread, inline, one_large
+from functool.executors import in_thread, inline
 from functool.guardrails.labels import SHOWS_OTHERS
+from functool.large import in_turn_if
 
 __all__ = ["AnotherProgram", "CodeLimits", "ProgramRefused", "WorkerDied", "code_mode"]
 
@@ -224,7 +225,7 @@ class _CodeTool(Tool):
         code = str(call.arguments["code"])  # type: ignore[index]
         # In a thread, because the parser takes a second for a long program. It holds Python's lock
         # meanwhile, so several at once would hold the event loop.
-        work = (one_large, prepared) if len(code) > LONG else (prepared,)
+        work = in_turn_if, len(code) > LONG, prepared
         program: Program = await in_thread(*work, code, self._stubs.functions)
         record = await self._record(call, context, code)
         if record.answer is not None:

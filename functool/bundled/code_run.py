@@ -18,9 +18,9 @@ from functool.bundled.code_stubs import Function
 from functool.bundled.code_values import Labels, ValueProblem
 from functool.bundled.code_worker import Session, Turn
 from functool.call import failure_of
-from functool.executors import in_thread, one_large
-from functool.guardrails.asking import is_large
+from functool.executors import in_thread
 from functool.guardrails.labels import call_labels
+from functool.large import in_turn_if, is_large
 from functool.layers.journal_errors import OutcomeUnknown
 from functool.layers.journal_once import is_inside
 from functool.layers.passing import is_passing
@@ -268,7 +268,7 @@ class Run:
                 result = await tools.call(call, context)
                 self._returned[call.id] = call, result, True
                 async with self._one_by_one:
-                    work = (one_large, self._outcome) if is_large(result) else (self._outcome,)
+                    work = in_turn_if, is_large(result), self._outcome
                     found = await in_thread(*work, call, result)
             ended[call.id] = found
             del self._returned[call.id]

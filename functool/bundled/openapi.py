@@ -43,8 +43,8 @@ from functool.bundled.openapi_operation import (
 )
 from functool.bundled.openapi_request import UnsafeValue, prepare
 from functool.bundled.openapi_wire import Answer, Client, Wire
-from functool.executors import LARGE, in_thread, one_large
-from functool.json_values import without_gc
+from functool.json_values import paused_gc_if_long
+from functool.large import LARGE, in_thread_if
 
 __all__ = [
     "OpenAPITool",
@@ -132,10 +132,7 @@ class OpenAPITool(Tool):
         answer = await self._wire.send(
             request, await self._keyring.credentials(self._operation.security)
         )
-        if len(answer.body) < LARGE:
-            return _result(answer)
-        result: ToolResult = await in_thread(one_large, _result, answer)
-        return result
+        return await in_thread_if(len(answer.body) >= LARGE, _result, answer)
 
 
 def openapi_tools(
@@ -392,6 +389,6 @@ def _shown(answer: Answer) -> Any:
 
 def _json(answer: Answer) -> Any:
     try:
-        return without_gc(json.loads, answer.body)
+        return paused_gc_if_long(json.loads, answer.body)
     except UnicodeDecodeError:  # JSON has to be UTF-8, but the server says that this is not.
-        return without_gc(json.loads, text_of(answer.body, answer.content_type))
+        return paused_gc_if_long(json.loads, text_of(answer.body, answer.content_type))

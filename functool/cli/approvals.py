@@ -61,15 +61,15 @@ def list_pending(inbox: Inbox, as_json: bool) -> None:
 def approve(inbox: Inbox, id: str, yes: bool) -> None:
     """Let a call run, after showing the whole request. A request that is too long is refused."""
     from functool.integrations.click_approval import MAX_QUESTION, request_text
+    from functool.integrations.values import unreadable
 
     request = _request(inbox, id)
     if not yes:
         text = request_text(request)
-        if len(text) > MAX_QUESTION:
+        if why := unreadable(text, MAX_QUESTION):
             raise click.ClickException(
-                f"the request has {len(text):,} characters, and a person is shown at most "
-                f"{MAX_QUESTION:,}. `deny` refuses it, `edit` opens its arguments in $EDITOR, and "
-                "`approve --yes` approves it unseen"
+                f"{why}. `deny` refuses the call, `edit` opens the arguments in $EDITOR, and "
+                "`approve --yes` approves them unseen"
             )
         click.echo(text, err=True)
         click.confirm("Approve?", abort=True, err=True)

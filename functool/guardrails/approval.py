@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from functool.approval import ApprovalRequest, Decision, asked, defaults_of
-from functool.call import ToolCall, ToolResult, changed, to_json
+from functool.approval import ApprovalRequest, Decision, defaults_of, request_for
+from functool.call import ToolCall, ToolResult, changed, metadata_of, to_json
 from functool.content import TextContent
 from functool.context import DECISION, EDITED, Approver, Context
 from functool.errors import ApprovalRequired, GuardrailError
@@ -95,9 +95,13 @@ async def answer_of(approver: Approver, request: ApprovalRequest) -> Decision:
         )
     decision = Decision(approved=answer) if isinstance(answer, bool) else answer
     if not isinstance(decision, Decision) or not isinstance(decision.approved, bool):
-        given = type(answer).__name__
-        raise TypeError(f"the approver returned {given}, expected bool or Decision")
+        raise TypeError(f"the approver returned {type(answer).__name__}, expected bool or Decision")
     return decision
+
+
+def with_request(result: ToolResult, request: ApprovalRequest) -> ToolResult:
+    """Add the request to the result that says that a person has to approve the call first."""
+    return changed(result, metadata={"approval": request, **metadata_of(result)})
 
 
 def with_edit_note(result: ToolResult, context: Context[Any]) -> ToolResult:
@@ -123,7 +127,7 @@ def _request(call: ToolCall, context: Context[Any]) -> ApprovalRequest:
     schema = context.schema
     if schema is None or not isinstance(call.arguments, Mapping):
         raise TypeError("approval needs the schema of the tool and checked arguments")
-    return asked(schema, call.arguments, call.id, call.metadata.get("sources"))
+    return request_for(schema, call.arguments, call.id, call.metadata.get("sources"))
 
 
 def _is_decided(call: ToolCall, context: Context[Any]) -> bool:

@@ -12,7 +12,6 @@ import inspect
 import logging
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from copy import copy
 from itertools import pairwise
 from operator import attrgetter
@@ -23,9 +22,9 @@ from typing_extensions import TypeVar
 from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
-from functool.executors import LARGE, failure_or_raise
+from functool.introspection import without_partials
 from functool.pointers import escaped
-from functool.schema.callables import without_partials
+from functool.time_limit import failure_or_raise
 
 _In = TypeVar("_In", default=ToolCall)
 _Out = TypeVar("_Out", default=ToolResult)
@@ -45,12 +44,10 @@ Generic, so that a host can use one guardrail on message types of its own.
 Record: TypeAlias = list[dict[str, str]]
 """What guardrails did with a call or its result, as `result.metadata["guardrails"]` shows it."""
 
-IN_PLACE = "in place; return a new call instead: dataclasses.replace(call, arguments={...})"
-AFTER_APPROVAL = "after a person had approved them; put require_approval behind it"
+_IN_PLACE = "in place; return a new call instead: dataclasses.replace(call, arguments={...})"
 
 logger: logging.Logger = logging.getLogger("functool")
 _text_of = attrgetter("text")
-_ITEM = 26  # Characters that an item of a list or an object counts as.
 _LISTS = {"call": "input_guardrails", "result": "output_guardrails"}
 
 
@@ -111,7 +108,7 @@ def _refuse(
     raise GuardrailError(message, stage=stage, guardrail=name) from error
 
 
-def refuse_changed(guardrail: Any, record: Record, how: str = IN_PLACE) -> NoReturn:
+def refuse_changed(guardrail: Any, record: Record, how: str = _IN_PLACE) -> NoReturn:
     """Refuse a call whose arguments a guardrail changed in place, or after their approval.
 
     The body would not see a change in place, so it would not run what the guardrails have checked.
@@ -164,28 +161,6 @@ def leaves(
                 todo.append((there, item, inner))
             elif item is not None:
                 yield there, item
-
-
-def is_large(result: ToolResult) -> bool:
-    """Whether a result holds so much that a thread should look at it, not the event loop.
-
-    It also counts as large if it cannot be read: the author's value may raise anything.
-    """
-    error = result.error and [result.error.message, result.error.details]
-    shown = (getattr(part, "text", getattr(part, "data", None)) for part in result.output)
-    todo, size = [result.value, error, *shown], 0
-    with suppress(Exception):
-        for part in todo:  # It grows on the way.
-            if isinstance(part, (str, bytes, bytearray)):
-                size += len(part)
-            elif isinstance(part, (list, tuple, set, frozenset, Mapping)):
-                size += _ITEM * len(part)
-                if size <= LARGE:
-                    todo += part.values() if isinstance(part, Mapping) else part
-            if size > LARGE:
-                return True
-        return False
-    return True
 
 
 def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]:

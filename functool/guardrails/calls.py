@@ -57,7 +57,7 @@ def rate_limit(calls: int, per_seconds: float, per: Per = "tool") -> InputGuardr
         DefinitionError: `calls` is not a positive int, `per_seconds` is not a positive number, or
             `per` has another value.
     """
-    if not (_is_count(calls) and _is_seconds(per_seconds)):
+    if not (_is_count(calls) and _is_positive(per_seconds)):
         wanted = "a positive int and a positive number of seconds"
         raise DefinitionError(f"rate_limit needs {wanted}, not {calls!r} and {per_seconds!r}")
 
@@ -96,7 +96,7 @@ def budget(
         DefinitionError: Neither limit is given, a limit is not a positive number (`calls`: a
             positive int), or `per` has another value.
     """
-    sound = (calls is None or _is_count(calls)) and (seconds is None or _is_seconds(seconds))
+    sound = (calls is None or _is_count(calls)) and (seconds is None or _is_positive(seconds))
     if not sound or (calls is None and seconds is None):
         wanted = "a positive int of calls, a positive number of seconds, or both"
         raise DefinitionError(f"budget needs {wanted}, not {calls!r} and {seconds!r}")
@@ -176,5 +176,5 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and value >= 1
 
 
-def _is_seconds(value: Any) -> bool:
+def _is_positive(value: Any) -> bool:
     return isinstance(value, (int, float)) and value is not True and value > 0

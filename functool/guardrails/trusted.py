@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
-from functool.approval import MODEL, asked, defaults_of
+from functool.approval import MODEL, defaults_of, request_for
 from functool.call import ToolCall, ToolResult, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
@@ -164,7 +164,7 @@ def _decided(call: ToolCall, context: Context[Any], labels: Any) -> dict[str, li
     """Return the labels with which somebody has decided about a call that has these labels."""
     if not context.has_decision() or context.schema is None:
         return {}
-    return context.decided_labels(asked(context.schema, cast(Any, call.arguments), call.id, labels))
+    return context.decided_labels(request_for(context.schema, call.arguments, call.id, labels))
 
 
 def _approved_exactly(decision: Mapping[str, Any], call: ToolCall) -> bool:

@@ -10,6 +10,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 
 from functool import ApprovalRequest, Decision
+from functool.integrations.values import unreadable
 from functool.integrations.visible import arguments_text, sources_text
 
 Request: TypeAlias = ServerRequestContext[Any, Any]
@@ -79,17 +80,9 @@ def asked_before(
 
 
 def too_long(asked: ApprovalRequest) -> str:
-    """Return why a person cannot be asked, or an empty text if all arguments can be shown.
-
-    A part that is cut off could be the one that matters, so a person has to see all of them.
-    """
-    length = len(_shown(asked))
-    if length <= MAX_QUESTION:
-        return ""
-    return (
-        f"Nobody was asked for approval: the arguments are {length:,} characters long, and a "
-        f"person is shown at most {MAX_QUESTION:,}, all of them."
-    )
+    """Return why a person cannot be asked, or an empty text if all arguments can be shown."""
+    why = unreadable(_shown(asked), MAX_QUESTION)
+    return f"Nobody was asked for approval: {why}, all of them." if why else ""
 
 
 def approves(answer: types.ElicitResult) -> bool:

@@ -20,10 +20,10 @@ from functool import (
     ToolResult,
 )
 from functool.dialects import mcp as dialect
-from functool.executors import in_thread, one_large
-from functool.guardrails.asking import is_large
+from functool.executors import in_thread
 from functool.integrations.mcp_untrusted import WRAPS, answer_tool
 from functool.integrations.values import levels
+from functool.large import in_turn_if, is_large
 
 LAST_OLDER = "2025-11-25"
 BROKEN_PROMISE = "The tool's answer does not fit its own output schema."
@@ -97,8 +97,7 @@ class Served:
         try:
             # In a thread, because a long list takes seconds. Only large ones wait for each other.
             large = is_large(ToolResult(value=value))
-            work = (one_large, self._checked, value) if large else (self._checked, value)
-            plain, fits = await in_thread(*work)
+            plain, fits = await in_thread(in_turn_if, large, self._checked, value)
         except Exception as error:  # Also if a bad schema of others breaks the check.
             raise ToolError(BROKEN_PROMISE) from error
         if not fits:

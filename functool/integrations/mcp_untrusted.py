@@ -25,9 +25,10 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
-from functool.executors import LARGE, in_thread, one_large
+from functool.executors import in_thread
 from functool.integrations.mcp_sizes import has_long_list
 from functool.integrations.visible import is_visible, visible
+from functool.large import LARGE, in_thread_if
 from functool.schema.json_schema import DEFINITIONS, MANY, NAMED, ONE, walk
 
 MAX_NAME = 64  # Characters of a local name. Models accept no longer one.
@@ -261,7 +262,7 @@ async def result(answer: types.CallToolResult, check: Check | None) -> ToolResul
         details = None if value is None else {"structured": value}
         text = "\n".join(texts)
         # In a thread if it is long, because that takes a second.
-        text = visible(text) if len(text) < LARGE else await in_thread(one_large, visible, text)
+        text = await in_thread_if(len(text) >= LARGE, visible, text)
         text = text or "The tool failed and did not say why."
         return ToolResult.failed(text, details=details, output=others, metadata=metadata)
     if check is not None:

@@ -22,7 +22,7 @@ from functool import (
     Tripwire,
     WrapperTool,
 )
-from functool.executors import checked_timeout
+from functool.time_limit import checked_timeout
 from functool.tool_model import Err, Ok
 
 DEFAULT_TIMEOUT = 30_000

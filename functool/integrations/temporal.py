@@ -20,8 +20,8 @@ from collections.abc import Iterable
 from typing import Any, overload
 
 from functool import DefinitionError, Tool, Toolset
-from functool.executors import checked_timeout
 from functool.layers.some_tools import OneTool, SameKind, around_each
+from functool.time_limit import checked_timeout
 
 try:
     from temporalio.client import Client

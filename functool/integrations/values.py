@@ -164,15 +164,24 @@ def media(media_type: str, *, data: bytes | None = None, uri: str | None = None)
     return part
 
 
+def unreadable(text: str, most: int) -> str:
+    """Return why a person cannot be shown all arguments of a call, or an empty text if they can.
+
+    A part that is cut off could be the one that matters, so a person has to see all of them.
+    """
+    if len(text) <= most:
+        return ""
+    size = f"the arguments are {len(text):,} characters long"
+    return f"{size}, and a person is shown at most {most:,}"
+
+
 def check_readable(text: str, most: int) -> None:
     """Refuse a call if a person could not be shown all of its arguments.
 
     Raises:
         GuardrailError: The text has more than `most` characters.
     """
-    if len(text) > most:
-        size = f"the arguments are {len(text):,} characters long"
-        why = f"{size}, and a person is shown at most {most:,}"
+    if why := unreadable(text, most):
         raise GuardrailError(f"The call was refused. Nobody was asked: {why}.")
 
 

@@ -20,8 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Tripwire
-from functool.executors import in_thread, one_large
-from functool.guardrails.asking import is_large
+from functool.large import in_thread_if, is_large
 from functool.layers.some_tools import OneTool, SameKind, each
 
 try:
@@ -148,12 +147,12 @@ class _Cache:
                 context.add_labels(stored.sources)
                 raise stored.error
             if stored is not None:
-                twin: ToolResult = await _large(stored, _marked_as_cached)
-                return twin
+                # A large result is copied in a thread: that may take seconds.
+                return await in_thread_if(is_large(stored), _marked_as_cached, stored)
         outcome: Outcome = None
         try:
             result = await proceed()
-            outcome = await _large(result, _copied)
+            outcome = await in_thread_if(is_large(result), _copied, result)
             return result
         except Tripwire:
             raise
@@ -166,13 +165,6 @@ class _Cache:
                     kept[key] = outcome
                 del running[key]
             own.set_result(outcome)
-
-
-async def _large(result: ToolResult, copied: Callable[[ToolResult], Any]) -> Any:
-    """Return `copied(result)`. A large result is copied in a thread: that may take seconds."""
-    if is_large(result):
-        return await in_thread(one_large, copied, result)
-    return copied(result)
 
 
 def _copied(result: ToolResult) -> ToolResult | None:

@@ -20,8 +20,8 @@ from uuid import uuid4
 
 from functool import ApprovalRequired, Context, TextContent, Tool, ToolCall, ToolResult
 from functool.call import metadata_of
-from functool.executors import LARGE, in_thread, one_large
 from functool.guardrails.labels import with_labels_of
+from functool.large import LARGE, in_thread_if
 from functool.layers.journal_errors import (
     Interrupted,
     JournalConflict,
@@ -265,7 +265,7 @@ class Once:
         try:
             text = await self._text_to_store(result, raised)
             write = partial(self._store.finish, row.key, row.attempt, text)
-            written = await _retry_while_busy(write, in_a_thread=len(text) >= LARGE)
+            written = await _retry_while_busy(write, large=len(text) >= LARGE)
         except asyncio.CancelledError:  # The body has ended, so its outcome is known.
             if text is None and self._keep is None:
                 text = text_of(result, raised)
@@ -312,10 +312,8 @@ async def _written(result: ToolResult, raised: str) -> str:
     texts = [part.text for part in result.output if isinstance(part, TextContent)]
     # What code gets may be larger than what the model reads.
     hidden = result.structured is None and isinstance(result.value, (str, list, dict, tuple))
-    if sum(map(len, texts)) < LARGE and not hidden:
-        return text_of(result, raised)
-    text: str = await in_thread(one_large, text_of, result, raised)
-    return text
+    large = sum(map(len, texts)) >= LARGE or hidden
+    return await in_thread_if(large, text_of, result, raised)
 
 
 async def _outcome(
@@ -361,12 +359,12 @@ def idempotency_key(context: Context[Any]) -> str:
     return str(context.notes.setdefault("idempotency_key", uuid4().hex))
 
 
-async def _retry_while_busy(write: Callable[[], T], *, in_a_thread: bool = False) -> T:
+async def _retry_while_busy(write: Callable[[], T], *, large: bool = False) -> T:
     """Return `write()`. While another process is writing, retry without blocking the event loop.
 
     Args:
         write: Writes to the file.
-        in_a_thread: Whether to call it in a thread, because it takes a moment.
+        large: Whether it writes so much that a thread has to do it.
 
     Raises:
         Busy: Other processes kept writing for `BUSY_SECONDS`.
@@ -374,8 +372,7 @@ async def _retry_while_busy(write: Callable[[], T], *, in_a_thread: bool = False
     end, pause = time.monotonic() + BUSY_SECONDS, 0.001
     while True:
         try:
-            written: T = await in_thread(one_large, write) if in_a_thread else write()
-            return written
+            return await in_thread_if(large, write)
         except Busy:
             if time.monotonic() > end:
                 raise

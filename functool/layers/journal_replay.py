@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from functool import ApprovalRequest, Context, SchemaTool, Tool, ToolCall, ToolResult
 from functool.approval import defaults_of
 from functool.call import changed, metadata_of
-from functool.executors import LARGE, in_thread, one_large
+from functool.executors import in_thread
 from functool.guardrails.labels import call_labels, result_labels
 from functool.json_values import same_json
+from functool.large import LARGE, in_thread_if
 from functool.layers.journal_errors import Interrupted, NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
@@ -210,10 +211,7 @@ class Replay:
 
 async def answered(entry: Entry, context: Context[Any]) -> ToolResult:
     """Return `stored_answer`. A large one is read in a thread, because that takes a moment."""
-    if len(entry.result or "") < LARGE:
-        return stored_answer(entry, context)
-    result: ToolResult = await in_thread(one_large, stored_answer, entry, context)
-    return result
+    return await in_thread_if(len(entry.result or "") >= LARGE, stored_answer, entry, context)
 
 
 def stored_answer(entry: Entry, context: Context[Any]) -> ToolResult:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, SupportsIndex, overload
 
 from functool import ArgumentError, Context, Tool, ToolCall, ToolResult, WrapperTool
-from functool.executors import in_thread, one_large
+from functool.large import in_thread_if
 from functool.layers.some_tools import OneTool, SameKind, each
 from functool.schema.json_schema import resolved
 
@@ -87,7 +87,7 @@ class RepairedTool(WrapperTool):
         """Run the inner tool, with repaired arguments if they need it."""
         # In a thread, because long arguments take half a second.
         may = self._may_repair(call.arguments)
-        note = await in_thread(one_large, self._repair, call.arguments) if may else None
+        note = await in_thread_if(True, self._repair, call.arguments) if may else None
         if note is None:
             return await self.tool.invoke(call, context)
         repaired_call = replace(

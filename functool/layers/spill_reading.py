@@ -13,8 +13,8 @@ from typing import Any
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from functool import ToolError
-from functool.executors import LARGE, one_large
-from functool.json_values import without_gc
+from functool.json_values import paused_gc_if_long
+from functool.large import LARGE, in_turn_if
 from functool.layers.forking import begins_anew
 
 PIECE, OVERLAP = 400, 100
@@ -30,15 +30,8 @@ SECONDS = 10.0
 
 def shape(text: str, most: int) -> str:
     """Describe a text: the columns of a list of objects, the keys of an object, or its lines."""
-    return _in_turn(len(text), _shape, text, most)
-
-
-def _in_turn(size: int, work: Callable[..., str], *args: Any) -> str:
-    """Return `work(*args)`. Of texts of a large size, one thread at a time reads one.
-
-    The values in a JSON text may take twenty times its memory.
-    """
-    return one_large(work, *args) if size >= LARGE else work(*args)
+    # In turn, because the values in a JSON text may take twenty times its memory.
+    return in_turn_if(len(text) >= LARGE, _shape, text, most)
 
 
 def _shape(text: str, most: int) -> str:
@@ -71,7 +64,7 @@ def _json(text: str) -> Any:
     if text.lstrip()[:1] not in ("[", "{"):
         return text
     try:
-        return without_gc(json.loads, text)
+        return paused_gc_if_long(json.loads, text)
     except (ValueError, RecursionError):
         return text
 
@@ -82,7 +75,7 @@ def text_of(file: Path, is_text: bool, size: int, path: str) -> str:
     Raises:
         ToolError: The file is gone, or the path leads nowhere.
     """
-    return _in_turn(size, _text_of, file, is_text, path)
+    return in_turn_if(size >= LARGE, _text_of, file, is_text, path)
 
 
 def _text_of(file: Path, is_text: bool, path: str) -> str:

@@ -19,8 +19,9 @@ from pydantic_core import SchemaError, SchemaValidator
 from functool.errors import DefinitionError
 from functool.schema.hashes import FEW_ITEMS, compared, is_hashed
 from functool.schema.hints import Unresolved, unreadable
+from functool.schema.parts import MANY, inside
 from functool.schema.readings import bounded, counted, counted_pattern, is_slow, timed
-from functool.schema.rewrite import MANY, inside, rewritten, without_bools
+from functool.schema.rewrite import rewritten, without_bools
 from functool.schema.tags import with_tags
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
 
-from functool.schema.readings import left
-from functool.schema.rewrite import MAPPINGS, outside
+from functool.schema.parts import MAPPINGS, outside
+from functool.schema.readings import work_left
 
 FEW_ITEMS = 2_048
 """A shorter text has so few items that comparing all of them with each other takes no time."""
@@ -68,7 +68,7 @@ _places = count()
 
 
 def _made(make: Callable[[Any], Any], read: Collection[_Item]) -> Any:
-    left.get().look()
+    work_left.get().look()
     items = sorted(read, key=attrgetter("place"))
     values = [item.value for item in items]
     _refuse_alike([value for value in values if _has_hash(value)])

@@ -11,7 +11,7 @@ from typing import Any, LiteralString, Union, get_args, get_origin
 from typing_extensions import get_type_hints
 
 from functool.errors import DefinitionError
-from functool.schema.callables import body_of, without_partials
+from functool.introspection import body_of, without_partials
 
 _BOUND = (FunctionType, staticmethod, classmethod, property)
 

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
-from functool.schema.rewrite import MAPPINGS, choices_of, fields_of, followed, holds_others, outside
+from functool.schema.parts import MAPPINGS, choices_of, fields_of, followed, holds_others, outside
 
 NO_MEMBER = "functool.no_member"
 """The type of the error of a whole union, where its members are not described."""
@@ -53,7 +53,7 @@ _AROUND = dict.fromkeys(("model", "dataclass", "default", "nullable", "function-
 _AROUND |= {"lax-or-strict": "lax_schema", "json-or-python": "json_schema"}
 _DEEPEST = 8  # A type alias may lead back to itself.
 
-left: ContextVar[Left] = ContextVar("left")  # Of the current call.
+work_left: ContextVar[WorkLeft] = ContextVar("functool.work_left")  # Of the current call.
 
 _PATTERNS: Any = (Pattern, Pattern[str])
 
@@ -97,7 +97,7 @@ def counted(union: Any, made: Any, definitions: Mapping[str, Any], brief: bool) 
         vague |= {tag for tag, names in objects.items() if not names}
 
     def tag_of(sent: Any) -> str:
-        kind, now = type(sent), left.get()
+        kind, now = type(sent), work_left.get()
         now.readings -= 1
         if now.readings < 0:
             raise ReadTooOften
@@ -138,7 +138,7 @@ def timed(made: Any) -> Any:
 
 
 def _look(sent: Any) -> str:
-    left.get().look()
+    work_left.get().look()
     return _TAG
 
 
@@ -148,7 +148,7 @@ def _is_copied(core: Any) -> bool:
 
 
 def _copied(default: Any) -> Any:
-    left.get().look()
+    work_left.get().look()
     return deepcopy(default)
 
 
@@ -183,14 +183,14 @@ def counted_pattern(made: Any) -> Any:
 
 
 def _count_characters(sent: Any) -> Any:
-    now = left.get()
+    now = work_left.get()
     now.characters -= len(str(sent))
     if now.characters < 0:
         raise PydanticCustomError(LONG_PATTERN, LONG_PATTERN)
     return sent
 
 
-class Left:
+class WorkLeft:
     """What the validations of one call have left.
 
     These are readings of recursive unions and the characters of patterns, for each validation; and
@@ -218,13 +218,13 @@ def bounded(validate: Callable[..., Any], brief: bool = False) -> Callable[..., 
     """
 
     def validated(text: str, **options: Any) -> Any:
-        now = left.get(None) or Left(text)
+        now = work_left.get(None) or WorkLeft(text)
         now.readings = _MANY + len(text) // 2 if brief else _FEW
         now.characters = MAX_PATTERN
-        token = left.set(now)
+        token = work_left.set(now)
         try:
             return validate(text, **options)
         finally:
-            left.reset(token)
+            work_left.reset(token)
 
     return validated

@@ -203,11 +203,8 @@ def _compile(parts: FunctionSchema) -> None:
         for p in parts.parameters
     }
     rest = None if parts.rest_core is None else hoist(parts.rest_core, definitions)
-    root: Any = core_schema.typed_dict_schema(
-        fields,
-        extra_behavior="forbid" if rest is None else "allow",
-        extras_schema=rest,
-    )
+    extra: Any = "forbid" if rest is None else "allow"
+    root: Any = core_schema.typed_dict_schema(fields, extra_behavior=extra, extras_schema=rest)
     shared = list(definitions.values())
     parts.core = core_schema.definitions_schema(root, shared) if shared else root
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import core_schema
 
-from functool.schema.rewrite import choices_of, fields_of, followed
+from functool.schema.parts import choices_of, fields_of, followed
 
 _FIELDS = ("model-fields", "dataclass-args", "typed-dict")
 

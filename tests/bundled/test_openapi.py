@@ -28,7 +28,7 @@ from functool.bundled import openapi, openapi_operation, openapi_wire
 from functool.bundled.openapi import OpenAPITool, openapi_tools, pin
 from functool.bundled.openapi_document import read
 from functool.bundled.openapi_operation import operations
-from functool.executors import LARGE
+from functool.large import LARGE
 from tests.bundled.documents import call, document, get, places, sending, tools_of
 from tests.bundled.loopback import serve
 from tests.bundled.petstore import make_app, running
@@ -945,7 +945,7 @@ def test_large_answers_are_read_one_at_a_time_beside_the_event_loop(monkeypatch,
 
         return run
 
-    for name in ("content_of", "without_gc", "http_error", "media_type"):
+    for name in ("content_of", "paused_gc_if_long", "http_error", "media_type"):
         monkeypatch.setattr(openapi, name, watched(getattr(openapi, name)))
     body = json.dumps(["x" * LARGE])
     answer = httpx2.Response(status, text=body, headers={"content-type": kind})

@@ -28,7 +28,6 @@ from functool import (
     ToolResult,
 )
 from functool.guardrails import block, redact, text, truncate
-from functool.guardrails.asking import is_large
 from tests.guardrails.tools import echo_tool, said
 from tests.strategies import SINGLE, nested
 from tests.support import call, since_pydantic_2_14
@@ -764,40 +763,6 @@ def test_a_large_value_is_cleaned_on_a_thread(count, elsewhere):
 
     assert result.value == {"rows": [["[redacted]"], [1]] * count}
     assert (threads.isdisjoint({threading.get_ident()}), bool(threads)) == (elsewhere, True)
-
-
-@pytest.mark.parametrize(
-    ("result", "large"),
-    [
-        (ToolResult.of("a" * 300_000), True),
-        (ToolResult.of(b"a" * 300_000), True),
-        (ToolResult.failed("a" * 300_000), True),
-        (ToolResult.failed("no", details={"rows": ["a"] * 10_000}), True),
-        (ToolResult.of(FileContent(data=b"a" * 300_000, media_type="application/x")), True),
-        (ToolResult.of(["a"] * 100), False),
-        (ToolResult.failed("no", details={"rows": ["a"]}), False),
-    ],
-    ids=["text", "bytes", "error", "details", "file", "list", "small error"],
-)
-def test_what_a_thread_looks_at(result, large):
-    """A long text, file or error, or many items, make a result large."""
-    assert is_large(result) is large
-
-
-def test_a_value_that_cannot_be_looked_at():
-    """A mapping that raises counts as large, and no property of an author's object is asked."""
-
-    class Closed(dict):
-        def values(self):
-            raise OSError
-
-    class Page:
-        @property
-        def text(self):
-            raise OSError
-
-    assert is_large(ToolResult(value=Closed(a=1))) is True
-    assert is_large(ToolResult(value=[Page()])) is False
 
 
 def test_a_mapping_of_the_author_is_looked_at():

@@ -25,7 +25,6 @@ from mcp.shared.message import SessionMessage
 
 from functool import Context, FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
 from functool.dialects import openai
-from functool.executors import LARGE
 from functool.integrations import mcp, mcp_client, mcp_link, mcp_served
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
@@ -37,6 +36,7 @@ from functool.integrations.mcp_transport import (
     PIECE,
     Endpoint,
 )
+from functool.large import LARGE
 from tests.integrations import mcp_hostile
 from tests.integrations.mcp_ends import ROOT, brought_in, call, serving, tool
 from tests.integrations.mcp_sample import tools
