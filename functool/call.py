@@ -53,14 +53,14 @@ class ToolCall:
             self.metadata = {} if metadata is _UNSET else metadata
 
 
-class _Unlisted:
-    """Slots that are no dataclass fields, so that `asdict`, `==` and repr leave them out."""
+class _CauseSlot:
+    """A slot for `cause`. It is no dataclass field, so `asdict`, `==` and repr leave it out."""
 
-    __slots__ = ("_shown", "cause", "names")
+    __slots__ = ("cause",)
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolFailure(_Unlisted):
+class ToolFailure(_CauseSlot):
     """Why a call failed.
 
     `type` is the class name of the exception, or a code that the author chose. `message` is written
@@ -88,8 +88,14 @@ def _unpickled_failure(type: str, message: str, details: Mapping[str, Any] | Non
     return ToolFailure(type=type, message=message, details=details)
 
 
+class _ShownSlot:
+    """A slot for the output that `shown_as` set. It is not a dataclass field either."""
+
+    __slots__ = ("_shown",)
+
+
 @dataclass(slots=True, kw_only=True)
-class ToolResult(_Unlisted):
+class ToolResult(_ShownSlot):
     """The result of a call.
 
     The model reads `output`. `value` is what the body returned, for code. `metadata` is for the
@@ -195,8 +201,14 @@ class ToolResult(_Unlisted):
 _SLOTS = ("output", "value", "error", "metadata", "call_id", "_shown")
 
 
+class _NamesSlot:
+    """A slot for `names`. It is not a dataclass field: no model learns it, and no host sends it."""
+
+    __slots__ = ("names",)
+
+
 @dataclass(slots=True, kw_only=True)
-class ToolSchema(_Unlisted):
+class ToolSchema(_NamesSlot):
     """Everything that a model learns about a tool.
 
     `parameters` is the published JSON Schema (2020-12) of the arguments, in the strict form if

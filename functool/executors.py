@@ -7,32 +7,31 @@ if it raises an exception that its author named. An executor is a callable:
 functool has its own threads. It never uses the loop's default executor, where a hung tool would
 block DNS look-ups and other libraries. A call uses an idle thread if there is one, and a new thread
 otherwise. The threads are daemons, so a hung tool does not keep the process alive.
+
+A body that does not end when it is cancelled is abandoned: nobody waits for it any more. A thread,
+for example, cannot be stopped. Such bodies are counted until they end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import logging
 import os
+import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from functool.errors import DefinitionError, Tripwire
 from functool.introspection import takes
 
-# What is only passed on had its home here in version 0.1.
-from functool.time_limit import GRACE_SECONDS as GRACE_SECONDS
-from functool.time_limit import abandon, has_ended, is_seconds, run_for, stop, within  # noqa: F401
-from functool.time_limit import abandoned as abandoned
-from functool.time_limit import checked_timeout as checked_timeout
-from functool.time_limit import deliver_last as deliver_last
-from functool.time_limit import failure_or_raise as failure_or_raise
+GRACE_SECONDS = 1.0
+"""How long a cancelled body may take to clean up, in seconds."""
 
 IDLE_SECONDS = 30.0
 """How long an idle thread is kept, in seconds."""
@@ -158,14 +157,14 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     except IndexError:
         inbox = SimpleQueue()
         threading.Thread(target=_work, args=(inbox,), name="functool", daemon=True).start()
-    inbox.put((loop, future, ended, contextvars.copy_context(), func, args, kwargs))
+    inbox.put((loop, future, ended, copy_context(), func, args, kwargs))
     try:
         return await future
     except asyncio.CancelledError:
         if future.cancelled():
             abandon(future)
             if ended:
-                has_ended(future)
+                _abandoned.discard(future)
         raise
     finally:  # An exception's traceback refers to this frame. Without `del` that is a cycle.
         del future
@@ -196,7 +195,7 @@ def _work(inbox: SimpleQueue[Any]) -> None:
         except BaseException as raised:  # Raised again where the future is awaited.
             error = raised
         ended.append(True)  # First, because `in_thread` looks after it has counted the future.
-        has_ended(future)
+        _abandoned.discard(future)
         # The thread is idle before its result is sent, so that the caller's next call can use it.
         _idle.append(inbox)
         with suppress(RuntimeError):  # The loop was closed meanwhile, so nobody waits any more.
@@ -211,3 +210,44 @@ def _set_outcome(future: asyncio.Future[Any], value: Any, error: BaseException |
         future.set_result(value)
     else:
         future.set_exception(error)
+
+
+_abandoned: set[Any] = set()
+limits_around: ContextVar[tuple[list[Any], ...]] = ContextVar("functool.limits", default=())
+"""One list for each time limit around a body. If the body is abandoned, it is appended to each."""
+if hasattr(os, "register_at_fork"):  # What runs does not survive a fork.
+    os.register_at_fork(after_in_child=_abandoned.clear)
+
+
+def abandon(body: asyncio.Future[Any]) -> None:
+    """Count a body that did not end when it was cancelled, until it ends.
+
+    Also append it to every list in `limits_around`.
+    """
+    _abandoned.add(body)
+    for unfinished in limits_around.get():
+        unfinished.append(body)
+    if isinstance(body, asyncio.Task):
+        body.add_done_callback(_forget)
+
+
+def abandoned() -> int:
+    """Return how many bodies still run although nobody waits for them any more."""
+    return len(_abandoned)
+
+
+def still_run(bodies: Iterable[Any]) -> bool:
+    """Whether one of these bodies was abandoned and has not ended yet."""
+    return not _abandoned.isdisjoint(bodies)
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    _abandoned.discard(task)
+    if not task.cancelled():
+        task.exception()  # Otherwise asyncio logs that the exception was never retrieved.
+
+
+def is_seconds(value: Any) -> bool:
+    """Whether a value is a finite number of seconds, which may be 0."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 <= value <= sys.float_info.max

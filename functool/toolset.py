@@ -22,8 +22,9 @@ from functool.errors import (
     Tripwire,
     UnknownToolError,
 )
+from functool.executors import GRACE_SECONDS
 from functool.options import checked_limit
-from functool.time_limit import GRACE_SECONDS, deliver_last
+from functool.time_limit import deliver_last
 from functool.tool import Tool
 from functool.wrapper_tool import WrapperTool
 

@@ -29,8 +29,8 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
+from functool.executors import abandoned
 from functool.testing import EventLog
-from functool.time_limit import abandoned
 
 since_pydantic_2_14 = pytest.mark.skipif(
     tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 14),

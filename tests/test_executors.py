@@ -14,7 +14,6 @@ import pytest
 
 import functool.executors
 import functool.json_values
-import functool.time_limit
 from functool import (
     Context,
     DefinitionError,
@@ -342,7 +341,6 @@ def test_a_thread_that_is_taken_while_it_retires_does_the_job(monkeypatch):
 def test_a_system_without_fork(monkeypatch):
     """Where processes cannot be forked, threads and the pause of the collector work all the same."""
     monkeypatch.delattr(os, "register_at_fork", raising=False)
-    runpy.run_path(functool.time_limit.__file__)
     module = runpy.run_path(functool.executors.__file__)
     paused_gc = runpy.run_path(functool.json_values.__file__)["paused_gc"]
 

@@ -6,17 +6,10 @@ import threading
 
 import pytest
 
-from functool import FunctionTool, ToolCall, Toolset, Tripwire, WrapperTool, executors, time_limit
+from functool import FunctionTool, ToolCall, Toolset, Tripwire, WrapperTool
 from functool.executors import in_thread
 from functool.time_limit import deliver_last
 from tests.support import call, nothing_abandoned
-
-
-def test_the_names_of_version_0_1_are_found_where_they_were():
-    """What 0.1 documented in `functool.executors` can be imported from there."""
-    names = "GRACE_SECONDS abandon abandoned checked_timeout deliver_last failure_or_raise run_for stop within"
-
-    assert [n for n in names.split() if getattr(executors, n) is not getattr(time_limit, n)] == []
 
 
 def timed_out(body):
@@ -64,7 +57,7 @@ def test_a_time_limit_knows_what_the_tasks_of_a_body_left_behind(caplog):
 
 def test_work_that_ended_during_the_clean_up_is_not_left_behind(monkeypatch):
     """What has ended before the answer is given is not still running."""
-    monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 60)
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 60)
     release = threading.Event()
 
     async def body():
@@ -80,7 +73,7 @@ def test_work_that_ended_during_the_clean_up_is_not_left_behind(monkeypatch):
 @pytest.mark.parametrize("end", [Tripwire("too late"), asyncio.CancelledError()], ids=repr)
 def test_an_abandoned_body_ends_unheard(end, monkeypatch):
     """Whatever leaves a body after its call was answered, the loop has nothing to report."""
-    monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 0.01)
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
     reported = []
 
     async def main():
@@ -110,7 +103,7 @@ def test_an_abandoned_body_ends_unheard(end, monkeypatch):
 
 def test_last_words_take_as_long_as_they_need(monkeypatch):
     """They are awaited to their end, also where that is longer than the grace."""
-    monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 0.001)
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.001)
     said = []
 
     async def speak():
@@ -140,7 +133,7 @@ def test_last_words_do_not_hold_up_a_cancellation(monkeypatch):
             await asyncio.Event().wait()
         finally:
             await deliver_last(speak())
-            monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 0.01)
+            monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
             await deliver_last(hang())
 
     async def main():

@@ -774,7 +774,7 @@ def test_a_tripwire_at_the_time_limit_leaves():
 
 def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(caplog, monkeypatch):
     """After the grace the answer is given, a warning is logged, and the body is counted while it runs."""
-    monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 0.02)
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.02)
 
     async def main():
         while abandoned():  # Threads that tests before this one let go.
@@ -817,7 +817,7 @@ def test_the_time_limit_bounds_guardrails_too():
 
 def test_after_the_deadline_error_functions_and_guardrails_are_bounded(monkeypatch):
     """An error function that hangs after the deadline gets the default answer."""
-    monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 0.02)
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.02)
 
     async def late(error, context):
         await asyncio.sleep(60)
@@ -1246,7 +1246,7 @@ def test_a_body_that_cancels_itself_under_a_time_limit_is_a_failure():
 
 def test_what_answers_a_body_that_cancelled_itself_is_bounded_too(monkeypatch):
     """A guardrail that hangs then is cut off like any other part of the road."""
-    monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 0.01)
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
     tool = FunctionTool(quitter.func, timeout=30, output_guardrails=[hangs])
 
     assert call(tool).error.type == "ToolError"

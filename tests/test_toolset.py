@@ -652,7 +652,7 @@ def test_a_cancelled_call_has_one_outcome(cancelled_at):
 @pytest.mark.parametrize("hangs_at", ["tool:pre", "tool:progress", "tool:error"])
 def test_a_listener_that_hangs_does_not_hold_up_a_cancellation(hangs_at, monkeypatch):
     """Whoever cancels a call gets away from a listener that never ends."""
-    monkeypatch.setattr("functool.time_limit.GRACE_SECONDS", 0.01)
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
 
     @FunctionTool
     async def slow(ctx: Context):
