@@ -355,13 +355,13 @@ class Context(Generic[Deps]):
     def give_back(self) -> None:
         """Keep this call's decisions and grants for its next attempt.
 
-        The call waits, and its body has not run.
+        The call waits, and its body has not run. A decision that was made meanwhile counts instead.
         """
         kept = {key: answer for key, answer in self._used.items() if answer.until}
         with _counting:
             for key, answer in kept.items():
                 if not isinstance(answer.made, Grant):
-                    self._stored[key] = answer
+                    self._stored.setdefault(key, answer)
                 elif self._grants.get(key) is answer.made:  # It was not revoked in the meantime.
                     answer.made.uses += 1
 

@@ -36,6 +36,10 @@ class Agreements:
         self.digests: str = self._own
         self._given: set[str] = set()
 
+    def start_over(self) -> None:
+        """Approve no call inside of the body any more, because its worker was lost."""
+        self.digests = for_next_attempt(self._own)
+
     async def add(self, asked: ApprovalRequest) -> bool:
         """Whether to send the call again, because a person agrees to what the worker asks.
 
@@ -75,6 +79,14 @@ def _approved_digest(call: ToolCall, context: Context[Any]) -> str:
     sources = call.metadata.get("sources")
     definition = definition_of(schema)
     return ApprovalRequest.of(schema.name, definition, arguments, call.id, sources).digest
+
+
+def for_next_attempt(digests: str) -> str:
+    """Return the digests for another attempt of a call whose worker was lost.
+
+    What they approve inside of the body may have run, so the last one approves nothing.
+    """
+    return f"{digests} lost" if digests else ""
 
 
 def with_approval(tool: Tool, context: Context[Any], digests: str) -> tuple[Tool, Context[Any]]:

@@ -136,18 +136,19 @@ class _OnRay:
             sent.metadata = {**sent.metadata, "journal": {"key": idempotency_key(context)}}
         agreements = Agreements(call, context)
         while True:
-            result = await self._sent(sent, agreements.digests)
+            result = await self._sent(sent, agreements)
             asked: Any = result.metadata.get("approval")
             if not pauses(result) or not await agreements.add(asked):
                 return result
 
-    async def _sent(self, call: ToolCall, approved: str) -> ToolResult:
+    async def _sent(self, call: ToolCall, agreements: Agreements) -> ToolResult:
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                result = await self._pool.answer(call, approved)
+                result = await self._pool.answer(call, agreements.digests)
             except WorkerLost:
                 if not self._repeatable or attempt == ATTEMPTS:
                     raise
+                agreements.start_over()
                 continue
             if isinstance(result, Tripwire):
                 raise result

@@ -21,7 +21,7 @@ from functool import (
 )
 from functool.call import cut_str
 from functool.executors import inline
-from functool.integrations.far_approval import with_approval
+from functool.integrations.far_approval import for_next_attempt, with_approval
 from functool.integrations.temporal_outcome import (
     Outcome,
     Request,
@@ -144,7 +144,9 @@ async def _run(
         return outcome_for(request, "refused", error)
     body = _Body()
     recorded = tool if journal is None else journal.once(tool, request["run"])
-    recorded, context = with_approval(recorded, context, request["approved"])
+    is_first, digests = activity.info().attempt == 1, request["approved"]
+    digests = digests if is_first else for_next_attempt(digests)
+    recorded, context = with_approval(recorded, context, digests)
     result: ToolResult | Tripwire
     async with _alive(context, call):
         try:

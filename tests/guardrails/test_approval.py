@@ -977,6 +977,20 @@ def test_a_grant_that_was_revoked_while_its_call_waits_stays_revoked():
     assert asked(outer, {"amount": 5}, context).tool == "outer" and ran == []
 
 
+def test_a_denial_of_a_call_that_waits_meanwhile_counts():
+    """The approval that the waiting call has used does not come back over it."""
+    tool, ran = guarded()
+    outer = WrapperTool(tool, name="outer", input_guardrails=[require_approval()])
+    context = Context()
+    request = asked(outer, {"amount": 5}, context)
+    context.approve(request)
+    tool.input_guardrails.insert(0, lambda call, context: context.deny(request, "stop"))
+    context.approve(asked(outer, {"amount": 5}, context))
+
+    assert call(outer, {"amount": 5}, context).text == "A person refused this call: stop"
+    assert ran == []
+
+
 def test_a_decision_on_the_call_itself_comes_first():
     """Who denied a call is not overruled by a grant, and an approval leaves the grant as it is."""
     tool, ran = guarded()

@@ -15,6 +15,7 @@ from functool import (
     GuardrailError,
     ImageContent,
     Inject,
+    ToolCall,
     ToolError,
     ToolResult,
     ToolSettings,
@@ -151,6 +152,18 @@ async def slow(folder: str, seconds: float) -> str:
 @FunctionTool(timeout=1)
 async def limited(folder: str, seconds: float) -> str:
     return await wait_beside(folder, seconds)
+
+
+@FunctionTool(input_guardrails=[require_approval()])
+async def approved(folder: str, seconds: float) -> str:
+    return await wait_beside(folder, seconds)
+
+
+@FunctionTool(settings=ToolSettings(idempotent=True))
+async def around_approved(folder: str, seconds: float, context: Context) -> ToolResult:
+    arguments = {"folder": folder, "seconds": seconds}
+    inner = ToolCall(name="approved", arguments=arguments, id="inner")
+    return await approved.invoke(inner, context)
 
 
 @FunctionTool(settings=ToolSettings(idempotent=True))

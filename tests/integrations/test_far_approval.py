@@ -15,7 +15,13 @@ from functool import (
     WrapperTool,
 )
 from functool.guardrails import require_approval, trusted_only
-from functool.integrations.far_approval import Agreements, agreed, with_approval
+from functool.integrations.far_approval import (
+    Agreements,
+    agreed,
+    for_next_attempt,
+    with_approval,
+)
+from tests.support import call
 
 
 def agrees(answer):
@@ -79,8 +85,7 @@ def on_a_worker(tool, context, worker_tool=None):
                 return result
         raise AssertionError("it is sent again and again")
 
-    call = ToolCall(name=tool.name, arguments={"to": "Ada"}, id="c1")
-    return asyncio.run(tool.around(far).invoke(call, context))
+    return call(tool.around(far), {"to": "Ada"}, context)
 
 
 def agreeing():
@@ -143,6 +148,40 @@ def test_a_body_that_starts_over_runs_nothing_twice_with_one_approval(ids, mark)
     assert (asked, ran) == (["pay", "ship"], ["pay"])
     assert result.error.type == "ToolError"
     assert f"its call '{ids[0]}' of pay again, which may have run" in result.text
+
+
+@pytest.mark.parametrize("id", ["inner", "c1"])
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_approval_inside_of_a_body_is_not_used_again_after_a_lost_worker(is_told, id):
+    """The host that sends the call again, or the worker that gets it as its next attempt, knows what may have run."""
+    ran = []
+    pay = guarded("pay", ran)
+
+    async def order(to: str, context: Context):
+        inner = ToolCall(name="pay", arguments={"to": to}, id=id)
+        return await pay.invoke(inner, context)
+
+    async def far(call, view, proceed):
+        agreements, lost = Agreements(call, view), []
+        while True:
+            sent = agreements.digests
+            sent = for_next_attempt(sent) if lost and not is_told else sent
+            tool, context = with_approval(worker, Context(), sent)
+            result = await tool.invoke(call, context)
+            if result.success and not lost:
+                lost.append(result)
+                if is_told:
+                    agreements.start_over()
+            elif not await agreements.add(result.metadata["approval"]):
+                return result
+
+    context, asked = agreeing()
+    worker = FunctionTool(order, input_guardrails=[require_approval()])
+    host = worker.around(far)
+    result = call(host, {"to": "Ada"}, context)
+
+    assert (asked, ran) == (["order", "pay"], ["pay"])
+    assert f"its call '{id}' of pay again, which may have run" in result.text
 
 
 @pytest.mark.parametrize("id", ["", "inner_0", "c1"])

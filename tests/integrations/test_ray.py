@@ -242,11 +242,12 @@ def test_a_time_limit_reaches_the_body(tools, tmp_path):
     assert told(tmp_path)[0] == ["begun", "cancelled"]
 
 
-def lose_the_worker(tools, name, folder):
+def lose_the_worker(tools, name, folder, context=None):
     """Make a call, kill its worker in mid-call, and return the answer."""
 
     async def main():
-        task = asyncio.create_task(tools.call(call(name, folder=str(folder), seconds=60)))
+        made = call(name, folder=str(folder), seconds=60)
+        task = asyncio.create_task(tools.call(made, context))
         await until(lambda: told(folder)[0])
         os.kill(told(folder)[1][0], signal.SIGKILL)
         return await task
@@ -272,6 +273,15 @@ def test_an_idempotent_tool_runs_again(tools, tmp_path):
     assert result.value == "done"
     assert told(tmp_path)[0] == ["begun", "begun"]
     assert len(set(told(tmp_path)[1])) == 2
+
+
+def test_an_approval_inside_of_an_idempotent_body_is_used_once(tools, tmp_path):
+    """The body runs again, and its call that a person approved has been made on the lost worker."""
+    agreeing = Context(approver=lambda request: True)
+    result = lose_the_worker(tools, "around_approved", tmp_path, agreeing)
+
+    assert "its call 'inner' of approved again, which may have run" in result.text
+    assert told(tmp_path)[0] == ["begun"]
 
 
 @pytest.mark.parametrize("recorded", [False, True], ids=["alone", "in a journal"])

@@ -671,6 +671,32 @@ def test_each_attempt_of_a_call_has_the_same_key(host):
     assert other == f"{host.queue}run/keyed/2"
 
 
+def test_an_approval_inside_of_an_idempotent_body_is_used_once(host):
+    """The body runs again, and its call that a person approved has been made on the lost worker."""
+    begun, paid = asyncio.Event(), []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def pay() -> None:
+        paid.append("paid")
+        begun.set()
+        await asyncio.sleep(60 if len(paid) == 1 else 0)
+
+    @FunctionTool(settings=ToolSettings(idempotent=True))
+    async def around(context: Context) -> ToolResult:
+        return await pay.invoke(ToolCall(name="pay", id="inner"), context)
+
+    async def main():
+        agreeing = Context(approver=lambda request: True)
+        async with host.tools([around]) as tools:
+            task = asyncio.create_task(tools.call(call("around"), agreeing))
+            await begun.wait()
+        async with host.tools([around]):
+            return await task
+
+    assert "its call 'inner' of pay again, which may have run" in host.server.run(main()).text
+    assert paid == ["paid"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
