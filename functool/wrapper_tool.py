@@ -27,7 +27,8 @@ class WrapperTool(Tool):
 
     The inner tool gets the call as it was sent, and validates it. Guardrails of the wrapper get the
     canonical arguments. Name, description, settings, prompts and the limit of bytes are by default
-    those of the inner tool.
+    those of the inner tool. A failure of the inner tool is a result, so the wrapper's error
+    functions are not asked about it.
 
     Raises:
         DefinitionError: `tool` is not a tool, or an option has an invalid value.
