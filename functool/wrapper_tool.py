@@ -58,9 +58,8 @@ class WrapperTool(Tool):
     @cached_property
     def schema(self) -> ToolSchema:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The inner tool's schema with the wrapper's name and description."""
-        inner = self.tool.schema
-        description = inner.description if self._new_description is None else self._new_description
-        return replace(inner, name=self._name, description=description)
+        told = {} if self._new_description is None else {"description": self._new_description}
+        return replace(self.tool.schema, name=self._name, **told)
 
     @property
     def requires_approval(self) -> bool:
@@ -116,6 +115,6 @@ class WrapperTool(Tool):
     @property
     def binding(self) -> Binder:  # type: ignore[override]
         """What checks the arguments: the inner tool does, and the wrapper only their size."""
-        limit = self.max_argument_bytes  # The inner tool checks its own limit itself.
-        own = None if limit == self.tool.max_argument_bytes else limit
-        return PassingBinder(self.tool.binding, own)
+        # The inner tool checks its own limit itself.
+        is_own = self.max_argument_bytes != self.tool.max_argument_bytes
+        return PassingBinder(self.tool.binding, self.max_argument_bytes if is_own else None)
