@@ -58,8 +58,8 @@ class WrapperTool(Tool):
     @cached_property
     def schema(self) -> ToolSchema:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The inner tool's schema with the wrapper's name and description."""
-        told = {} if self._new_description is None else {"description": self._new_description}
-        return replace(self.tool.schema, name=self._name, **told)
+        base, new = self.tool.schema, self._new_description
+        return replace(base, name=self._name, description=base.description if new is None else new)
 
     @property
     def requires_approval(self) -> bool:
