@@ -95,8 +95,7 @@ class Context(Generic[Deps]):
     _used: Mapping[str, _Stored] = {}
     # The decisions that a wrapper's call hands to the call of its inner tool, which takes them out.
     _handed: list[Mapping[str, _Stored]] | None = None
-    # Whether the next call remembers what it returns. A wrapper does so for its inner call.
-    remembers: bool = True
+    handed_to: Any = None  # The inner tool of the wrapper whose call this is.
 
     def __init__(
         self,
@@ -158,7 +157,7 @@ class Context(Generic[Deps]):
         approver that remembers answers needs this method.
         """
         again = getattr(self.approver, "fresh", lambda: self.approver)
-        own: dict[str, Any] = {"_stored": {}, "_grants": {}, "_handed": None, "remembers": True}
+        own: dict[str, Any] = {"_stored": {}, "_grants": {}, "_handed": None, "handed_to": None}
         own |= {"approver": again(), "state": {}, "_mailbox": None, "_used": {}}
         return self.view(call=None, schema=None, **own)
 
@@ -177,19 +176,19 @@ class Context(Generic[Deps]):
         own["call"], own["schema"] = call, schema
         own["_mailbox"], own["notes"], own["inner_labels"] = mailbox, {}, []
         own["_used"] = self._handed.pop() if self._handed else {}
-        own["_handed"], own["remembers"] = None, True
+        own["_handed"] = own["handed_to"] = None
         return view
 
-    def handing_over(self, *, at_once: bool) -> Context[Deps]:
+    def handing_over(self, tool: Any = None, *, at_once: bool) -> Context[Deps]:
         """Return a view for a wrapper: the next call is this same call, and has its decisions.
 
-        What the next call returns is not remembered: this call remembers its own result.
+        `tool` is the wrapper's inner tool: what it returns is the wrapper's to remember.
         `at_once` means that the wrapper has done nothing before that call. Then its approval is
         kept if the call has to wait for a person.
         """
         once = {key: answer._replace(until=0.0) for key, answer in self._used.items()}
         handed = [self._used if at_once else once] if once else None
-        return self.view(_handed=handed, remembers=False)
+        return self.view(_handed=handed, handed_to=tool)
 
     @property
     def decision(self) -> Mapping[str, Any] | None:

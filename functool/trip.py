@@ -242,7 +242,7 @@ class Trip:
         if view is not None and labels.SHOWS_OTHERS in view.notes and outer.call:
             # The call around this one may show it, too.
             outer.notes[labels.SHOWS_OTHERS] = True
-        if outer.remembers:  # Otherwise the wrapper around it may still label or change the result.
+        if outer.handed_to is not self.tool:  # A wrapper may still label the result, or change it.
             with suppress(Exception):  # The author's value may raise anything.
                 what = trusted.remember, self.context, result, self.sent, self.tool.bind
                 await (in_thread(one_large, *what) if is_large(result) else inline(*what))

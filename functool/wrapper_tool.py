@@ -109,7 +109,7 @@ class WrapperTool(Tool):
         overridden = type(self).run is not WrapperTool.run
         context = trip.view if overridden or wanted_results else trip.context
         if trip.made_view is not None:  # What the call around this one has used stays its own.
-            context = context.handing_over(at_once=not overridden)
+            context = context.handing_over(self.tool, at_once=not overridden)
         return verified(await self.run(trip.sent, context), "run", self._name)
 
     @property

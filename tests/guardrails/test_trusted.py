@@ -843,8 +843,8 @@ def test_what_a_wrapper_labels_or_removes_is_not_remembered(depth):
     assert len(paid) == 4
 
 
-def test_what_a_body_inside_of_a_wrapper_calls_is_remembered():
-    """Only the call that a wrapper passes on is its own: the calls of the body inside are calls of other tools."""
+def test_what_a_wrapper_or_the_body_inside_calls_is_remembered():
+    """Only the call that a wrapper passes on to its tool is its own: other calls are calls of other tools."""
     find = FunctionTool(lambda: "bob", name="find")
 
     @FunctionTool
@@ -852,12 +852,18 @@ def test_what_a_body_inside_of_a_wrapper_calls_is_remembered():
         await find.invoke(ToolCall(name="find"), context)
         return "done"
 
-    pay, paid = pay_tool(trusted_only("to", wrote=lambda context: ""))
-    context = Context()
-    assert call(WrapperTool(helper), {}, context).text == "done"
+    class Asking(WrapperTool):
+        async def run(self, call: ToolCall, context: Context) -> ToolResult:
+            await find.invoke(ToolCall(name="find"), context)
+            return await super().run(call, context)
 
-    assert run(pay, {"to": "bob", "amount": 1}, context).success
-    assert paid == [("bob", 1)]
+    pay, paid = pay_tool(trusted_only("to", wrote=lambda context: ""))
+    for tool in (WrapperTool(helper), Asking(FunctionTool(lambda: "done", name="idle"))):
+        context = Context()
+        assert call(tool, {}, context).text == "done"
+        assert run(pay, {"to": "bob", "amount": 1}, context).success
+
+    assert paid == [("bob", 1)] * 2
 
 
 def test_a_call_around_learns_each_label_once():
