@@ -125,10 +125,11 @@ class Grant:
 
     `definition` is the SHA-256 of the tool's name, description and parameters, so a changed tool
     needs a new grant. A call must have exactly the values in `arguments`. The arguments named in
-    `free` may have any value that no untrusted tool wrote: a call whose label stands there, or for
-    the whole call, is not covered. Every other argument must have its default. The names are those
-    of `ApprovalRequest.arguments`. `uses` is the number of calls left. `expires_at` is in seconds
-    since the epoch, or None. The JSON form has these names as keys and is not signed.
+    `free` may have any value that no untrusted tool wrote: if there are any, a call whose label
+    stands there, or for the whole call, is not covered. Every other argument must have its default.
+    The names are those of `ApprovalRequest.arguments`. `uses` is the number of calls left.
+    `expires_at` is in seconds since the epoch, or None. The JSON form has these names as keys and
+    is not signed.
     """
 
     id: str = field(default_factory=lambda: uuid4().hex)

@@ -91,6 +91,7 @@ class Context(Generic[Deps]):
     _used: Mapping[str, _Stored] = {}
     # The decisions that a wrapper's call hands to the call of its inner tool, which takes them out.
     _handed: list[Mapping[str, _Stored]] | None = None
+    handed_to: Any = None  # The inner tool of the wrapper whose call this is.
 
     def __init__(
         self,
@@ -155,7 +156,8 @@ class Context(Generic[Deps]):
         """
         approver = getattr(self.approver, "fresh", lambda: self.approver)()
         own: Any = {"_stored": {}, "_grants": {}, "_used": {}, "_handed": None, "_mailbox": None}
-        return self.view(approver=approver, state={}, call=None, schema=None, **own)
+        own |= {"approver": approver, "state": {}, "handed_to": None}
+        return self.view(call=None, schema=None, **own)
 
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Await `delivered` at its end to deliver all events."""
@@ -165,17 +167,19 @@ class Context(Generic[Deps]):
         own["call"], own["schema"] = call, schema
         own["_mailbox"], own["notes"], own["inner_labels"] = mailbox, {}, []
         own["_used"] = self._handed.pop() if self._handed else {}
-        own["_handed"] = None
+        own["_handed"] = own["handed_to"] = None
         return view
 
-    def handing_over(self, *, at_once: bool) -> Context[Deps]:
+    def handing_over(self, tool: Any = None, *, at_once: bool) -> Context[Deps]:
         """Return a view for a wrapper: the next call is this same call, and has its decisions.
 
+        `tool` is the wrapper's inner tool: what it returns is the wrapper's to remember.
         `at_once` means that the wrapper has done nothing before that call. Then its approval is
         kept if the call has to wait for a person.
         """
         once = {key: answer._replace(until=0.0) for key, answer in self._used.items()}
-        return self.view(_handed=[self._used if at_once else once]) if once else self
+        handed = [self._used if at_once else once] if once else None
+        return self.view(_handed=handed, handed_to=tool)
 
     def add_labels(self, names: Iterable[str]) -> None:
         """Label the result of this call with untrusted tools, whoever creates the result.

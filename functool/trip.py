@@ -178,15 +178,15 @@ class Trip:
 
     def label(self, result: ToolResult) -> None:
         """Record the untrusted tools behind a result, in case it is replaced."""
-        self.labels += labels.result_labels(result)
+        if type(result.metadata) is not dict or result.metadata:  # A mapping may refuse `bool`.
+            self.labels += labels.result_labels(result)
 
     def with_labels(self, result: ToolResult) -> ToolResult:
         """Add the labels to the result of a body or a layer.
 
         A layer around it may store it, replace it, or raise with its text.
         """
-        if type(result.metadata) is not dict or result.metadata:  # A mapping may refuse `bool`.
-            self.label(result)
+        self.label(result)
         if not self.labels:
             return result
         names = [*dict.fromkeys(map(str, self.labels))]
@@ -198,8 +198,7 @@ class Trip:
         That is the guardrail actions, the labels, a decision, and what the notes of the call hold.
         """
         notes = self.made_view.notes if self.made_view is not None else {}
-        if type(result.metadata) is not dict or result.metadata:  # A mapping may refuse `bool`.
-            self.label(result)
+        self.label(result)
         known = notes or self.record or self.labels or self.inner_decision or self.sent.metadata
         if known or self.tool.settings.untrusted:
             own = {"decision": self.inner_decision} if self.inner_decision else {}
@@ -235,9 +234,10 @@ class Trip:
         if view is not None and labels.SHOWS_OTHERS in view.notes and outer.call:
             # The call around this one may show it, too.
             outer.notes[labels.SHOWS_OTHERS] = True
-        with suppress(Exception):  # The author's value may raise anything.
-            what = self.context, result, self.sent, self.tool.bind
-            await in_thread_if(is_large(result), trusted.remember, *what)
+        if outer.handed_to is not self.tool:  # A wrapper may still label the result, or change it.
+            with suppress(Exception):  # The author's value may raise anything.
+                what = self.context, result, self.sent, self.tool.bind
+                await in_thread_if(is_large(result), trusted.remember, *what)
 
 
 def verified(answer: Any, hook: str, name: str, kind: type[Any] = ToolResult) -> Any:

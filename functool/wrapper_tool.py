@@ -27,7 +27,8 @@ class WrapperTool(Tool):
 
     The inner tool gets the call as it was sent, and validates it. Guardrails of the wrapper get the
     canonical arguments. Name, description, settings, prompts and the limit of bytes are by default
-    those of the inner tool.
+    those of the inner tool. A failure of the inner tool is a result, so the wrapper's error
+    functions are not asked about it.
 
     Raises:
         DefinitionError: `tool` is not a tool, or an option has an invalid value.
@@ -57,9 +58,8 @@ class WrapperTool(Tool):
     @cached_property
     def schema(self) -> ToolSchema:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The inner tool's schema with the wrapper's name and description."""
-        inner = self.tool.schema
-        description = inner.description if self._new_description is None else self._new_description
-        return replace(inner, name=self._name, description=description)
+        base, new = self.tool.schema, self._new_description
+        return replace(base, name=self._name, description=base.description if new is None else new)
 
     @property
     def requires_approval(self) -> bool:
@@ -109,12 +109,12 @@ class WrapperTool(Tool):
         overridden = type(self).run is not WrapperTool.run
         context = trip.view if overridden or wanted_results else trip.context
         if trip.made_view is not None:  # What the call around this one has used stays its own.
-            context = context.handing_over(at_once=not overridden)
+            context = context.handing_over(self.tool, at_once=not overridden)
         return verified(await self.run(trip.sent, context), "run", self._name)
 
     @property
     def binding(self) -> Binder:  # type: ignore[override]
         """What checks the arguments: the inner tool does, and the wrapper only their size."""
-        limit = self.max_argument_bytes  # The inner tool checks its own limit itself.
-        own = None if limit == self.tool.max_argument_bytes else limit
-        return PassingBinder(self.tool.binding, own)
+        # The inner tool checks its own limit itself.
+        is_own = self.max_argument_bytes != self.tool.max_argument_bytes
+        return PassingBinder(self.tool.binding, self.max_argument_bytes if is_own else None)

@@ -72,7 +72,8 @@ class _Traced(WrapperTool):
         )
         if not span.is_recording():
             return await super().run(call, context)
-        # Failures are in the result. Of the exceptions, only a tripwire has a message for a trace.
+        # Failures are in the result. An exception's message may quote an argument or a result, so
+        # that of a tripwire is content. No other exception has a message for a trace.
         with use_span(
             span, end_on_exit=True, record_exception=False, set_status_on_exception=False
         ):
@@ -81,12 +82,9 @@ class _Traced(WrapperTool):
                 result = await super().run(call, context)
             except BaseException as raised:  # The span of a cancelled call has to say so.
                 span.set_attribute("error.type", type(raised).__name__)
-                span.set_status(
-                    Status(
-                        StatusCode.ERROR,
-                        str(raised) if isinstance(raised, Tripwire) else type(raised).__name__,
-                    )
-                )
+                is_told = self._content and isinstance(raised, Tripwire)
+                said = str(raised) if is_told else type(raised).__name__
+                span.set_status(Status(StatusCode.ERROR, said))
                 raise
             self._conclude(span, result)
             return result

@@ -181,7 +181,8 @@ def _pickled(result: ToolResult | Tripwire) -> bytes:
         error = result.error
         if error is not None and error.details is not None:
             error = replace(error, details=json_items(error.details))
-        return pickle.dumps(changed(result, value=result.text, metadata=metadata, error=error))
+        value = None if result.value is None else result.text
+        return pickle.dumps(changed(result, value=value, metadata=metadata, error=error))
     return packed
 
 

@@ -127,7 +127,10 @@ def result_of(text: str, activity: str, stored: bool) -> ToolResult:
     outcome = outcome_of(text)
     if outcome.error is not None:
         raise outcome.error
-    metadata = {**outcome.result.metadata, "temporal": {"activity": activity, "stored": stored}}
+    mark: dict[str, Any] = {"activity": activity, "stored": stored}
+    if outcome.is_text:
+        mark["value_is_text"] = True
+    metadata = {**outcome.result.metadata, "temporal": mark}
     if outcome.result.is_error and isinstance(asked := metadata.get("approval"), Mapping):
         with suppress(ValueError):  # The author's own metadata may hold something else there.
             metadata["approval"] = ApprovalRequest.from_json(json.dumps(asked))

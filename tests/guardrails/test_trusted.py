@@ -821,6 +821,51 @@ def test_what_an_output_guardrail_removed_is_not_remembered():
     assert paid == [("bob", 1)]
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_what_a_wrapper_labels_or_removes_is_not_remembered(depth):
+    """A wrapper is the tool that a model calls: what it marks as untrusted, or redacts, is no trusted value, whoever is inside."""
+    inner = FunctionTool(lambda: ["bob", "ann-7", "eve"], name="find")
+    untrusted = WrapperTool(inner, settings=ToolSettings(untrusted=True))
+    redacting = WrapperTool(inner, output_guardrails=[redact(["ann-[0-9]+"])])
+    pay, paid = pay_tool(trusted_only("to", wrote=lambda context: ""))
+
+    def passed(found: WrapperTool) -> list[str]:
+        context = Context()
+        for _ in range(depth - 1):
+            found = WrapperTool(found)
+        assert call(found, {}, context).success
+        names = ["bob", "ann-7", "[redacted]"]
+        return [to for to in names if run(pay, {"to": to, "amount": 1}, context).success]
+
+    assert passed(untrusted) == []
+    assert passed(redacting) == ["bob", "[redacted]"]
+    assert passed(WrapperTool(inner)) == ["bob", "ann-7"]
+    assert len(paid) == 4
+
+
+def test_what_a_wrapper_or_the_body_inside_calls_is_remembered():
+    """Only the call that a wrapper passes on to its tool is its own: other calls are calls of other tools."""
+    find = FunctionTool(lambda: "bob", name="find")
+
+    @FunctionTool
+    async def helper(context: Context) -> str:
+        await find.invoke(ToolCall(name="find"), context)
+        return "done"
+
+    class Asking(WrapperTool):
+        async def run(self, call: ToolCall, context: Context) -> ToolResult:
+            await find.invoke(ToolCall(name="find"), context)
+            return await super().run(call, context)
+
+    pay, paid = pay_tool(trusted_only("to", wrote=lambda context: ""))
+    for tool in (WrapperTool(helper), Asking(FunctionTool(lambda: "done", name="idle"))):
+        context = Context()
+        assert call(tool, {}, context).text == "done"
+        assert run(pay, {"to": "bob", "amount": 1}, context).success
+
+    assert paid == [("bob", 1)] * 2
+
+
 def test_a_call_around_learns_each_label_once():
     """The labels of an inner call with output guardrails stand once in the context around it."""
 

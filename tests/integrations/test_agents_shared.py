@@ -15,7 +15,7 @@ from functool import (
     WrapperTool,
 )
 from functool.approval import Grant, definition_of
-from functool.guardrails import require_approval
+from functool.guardrails import require_approval, trusted_only
 from functool.integrations._agents import as_it_was, asker, decide, relayed
 from functool.layers.catalog import Catalog
 from tests.integrations.odd_tools import paying
@@ -150,6 +150,18 @@ def test_what_a_person_saw_is_what_runs(shown, agreed):
             answer(request_of(pay, call))
     with pytest.raises(ApprovalRequired):
         answer(request_of(pay, replace(call, id="another")))
+
+
+def test_what_an_approved_call_returned_is_a_trusted_value():
+    """No wrapper is around the call, so `trusted_only` takes what it returned, as that of any other call."""
+    pay, context = paying([]), Context()
+    guard = trusted_only("note", wrote=lambda context: "")
+    keep = FunctionTool(lambda note: note, name="keep", input_guardrails=[guard])
+    call = ToolCall(name="pay", arguments={"amount": 7}, id="c1")
+    paid = asyncio.run(pay.invoke(call, relayed(pay, call, context)))
+    noted = asyncio.run(keep.invoke(ToolCall(name="keep", arguments={"note": paid.text}), context))
+
+    assert (paid.success, noted.text) == (True, paid.text)
 
 
 def test_without_a_request_a_person_saw_what_the_model_wrote():

@@ -178,6 +178,19 @@ def test_tripwire_is_recorded_and_raised(exporter: InMemorySpanExporter, traced:
     assert span.status.status_code == StatusCode.ERROR
 
 
+@pytest.mark.parametrize(("content", "said"), [(False, "Tripwire"), (True, "Stop everything")])
+def test_the_message_of_a_tripwire_is_content(
+    exporter: InMemorySpanExporter, provider: TracerProvider, content: bool, said: str
+) -> None:
+    """A tripwire may quote the call that it stopped, so its message is recorded with `content` only."""
+    with pytest.raises(Tripwire):
+        call(instrument(stopped, content=content, tracer_provider=provider))
+
+    (span,) = exporter.get_finished_spans()
+    assert said in (span.status.description or "")
+    assert ("Stop everything" in span.to_json()) is content
+
+
 def test_cancelled_call_ends_its_span(exporter: InMemorySpanExporter, traced: Any) -> None:
     """A call that its caller cancels ends its span, and the cancellation passes."""
 

@@ -159,9 +159,10 @@ def test_a_body_that_exits_fails_and_its_worker_stays(tools, name):
 
 
 def test_details_that_cannot_travel_go_as_json(tools):
-    """The failure keeps what JSON can say of its details, and the calls beside it have their own answers."""
+    """The failure keeps what JSON can say of its details and gets no value, and the calls beside it have their own answers."""
     failed, other = tools.call_all_sync([call("fail_with_a_lock"), call("add", "2", a=1)])
 
+    assert failed.value is None
     assert (failed.error.type, failed.error.message, other.value) == ("ToolError", "busy", 3)
     assert failed.error.details["tries"] == 2
     assert failed.error.details["lock"].startswith("<unlocked")

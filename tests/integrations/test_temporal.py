@@ -14,7 +14,7 @@ from typing import Annotated
 from uuid import uuid4
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 pytest.importorskip("temporalio", reason="temporalio is not installed: make test-engines")
 
@@ -114,6 +114,10 @@ class Host:
 @pytest.fixture
 def host(server, queue):
     return Host(server, queue)
+
+
+class Point(BaseModel):
+    x: int
 
 
 def call(tool, id="1", /, **arguments):
@@ -264,6 +268,23 @@ def test_content_and_labels_cross(host):
 
     assert result.output == [ImageContent(data=b"\x89PNG")]
     assert result.metadata["sources"] == ["mail"]
+
+
+def test_a_value_that_json_cannot_express_is_marked_as_text(host):
+    """A value comes as JSON. The result says if its value is the text that the model reads, because JSON lacks the value."""
+
+    @FunctionTool
+    async def draw(as_image: bool) -> object:
+        return ImageContent(data=b"x") if as_image else Point(x=1)
+
+    picture, again, point = host.ask(
+        [draw], *[call("draw", "1", as_image=True)] * 2, call("draw", "2", as_image=False)
+    )
+
+    assert [result.value for result in (picture, again, point)] == [picture.text] * 2 + [{"x": 1}]
+    assert picture.output == again.output == [ImageContent(data=b"x")]
+    marks = [result.metadata["temporal"].get("value_is_text") for result in (picture, again, point)]
+    assert marks == [True, True, None]
 
 
 def test_a_refusal_of_the_worker_is_not_stored(host):
