@@ -178,15 +178,15 @@ class Trip:
 
     def label(self, result: ToolResult) -> None:
         """Record the untrusted tools behind a result, in case it is replaced."""
-        if type(result.metadata) is not dict or result.metadata:  # A mapping may refuse `bool`.
-            self.labels += labels.result_labels(result)
+        self.labels += labels.result_labels(result)
 
     def with_labels(self, result: ToolResult) -> ToolResult:
         """Add the labels to the result of a body or a layer.
 
         A layer around it may store it, replace it, or raise with its text.
         """
-        self.label(result)
+        if type(result.metadata) is not dict or result.metadata:  # A mapping may refuse `bool`.
+            self.label(result)
         if not self.labels:
             return result
         names = [*dict.fromkeys(map(str, self.labels))]
@@ -198,7 +198,8 @@ class Trip:
         That is the guardrail actions, the labels, a decision, and what the notes of the call hold.
         """
         notes = self.made_view.notes if self.made_view is not None else {}
-        self.label(result)
+        if type(result.metadata) is not dict or result.metadata:  # A mapping may refuse `bool`.
+            self.label(result)
         known = notes or self.record or self.labels or self.inner_decision or self.sent.metadata
         if known or self.tool.settings.untrusted:
             own = {"decision": self.inner_decision} if self.inner_decision else {}
