@@ -41,9 +41,10 @@ from functool.bundled.openapi_operation import (
     operations,
     size_of,
 )
-from functool.bundled.openapi_request import UnsafeValue, prepare
+from functool.bundled.openapi_request import Prepared, UnsafeValue, prepare
 from functool.bundled.openapi_wire import Answer, Client, Wire
 from functool.executors import LARGE, in_thread, one_large
+from functool.guardrails.asking import is_large
 from functool.json_values import without_gc
 
 __all__ = [
@@ -128,14 +129,19 @@ class OpenAPITool(Tool):
         arguments = (
             call.arguments if isinstance(call.arguments, Mapping) else json.loads(call.arguments)
         )
-        request = prepare(self._operation, arguments)
+        # In a thread if it is large: half a million items take seconds.
+        request: Prepared = await _worked(
+            is_large(ToolResult(value=arguments)), prepare, self._operation, arguments
+        )
         answer = await self._wire.send(
             request, await self._keyring.credentials(self._operation.security)
         )
-        if len(answer.body) < LARGE:
-            return _result(answer)
-        result: ToolResult = await in_thread(one_large, _result, answer)
+        result: ToolResult = await _worked(len(answer.body) >= LARGE, _result, answer)
         return result
+
+
+async def _worked(large: bool, work: Callable[..., Any], *args: Any) -> Any:
+    return await in_thread(one_large, work, *args) if large else work(*args)
 
 
 def openapi_tools(
