@@ -13,6 +13,7 @@ from typing import Any
 from mcp.server.lowlevel import Server
 
 from functool.integrations.mcp_sizes import MAX_ITEMS
+from functool.json_values import without_gc
 
 SMALL = 32_768
 """How many bytes a request may have that is not looked at: they hold few values."""
@@ -82,7 +83,7 @@ def has_too_many(body: bytes) -> bool:
     The tool itself limits its arguments.
     """
     try:
-        message = json.loads(body)
+        message = without_gc(json.loads, body)
     except (ValueError, RecursionError):  # The SDK refuses it, too.
         return False
     if isinstance(message, dict) and message.get("method") == "tools/call":

@@ -1,6 +1,7 @@
 """Requests over HTTP that would take the SDK seconds to check."""
 
 import asyncio
+import gc
 import json
 
 import httpx2
@@ -166,3 +167,17 @@ def test_values_are_counted_once():
 
     assert not has_too_many(json.dumps(fits).encode())
     assert has_too_many(json.dumps({**fits, "c": 0}).encode())
+
+
+def test_the_collector_rests_while_a_large_request_is_looked_at(monkeypatch):
+    """Otherwise it would look through the objects of the whole process again and again."""
+    load, paused = json.loads, []
+
+    def loads(text):
+        paused.append(not gc.isenabled())
+        return load(text)
+
+    monkeypatch.setattr(json, "loads", loads)
+
+    assert not has_too_many(called(arguments={"numbers": [[]] * MANY}))
+    assert paused == [True]
