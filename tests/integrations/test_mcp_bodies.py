@@ -72,6 +72,7 @@ BODIES = {
     "icons": called(client={"icons": [0] * MANY}),
     "surrogate": called(inputResponses=NAMED, more="\ud800"),
     "list": json.dumps([{}] * MANY).encode(),
+    "arguments": called(arguments={"numbers": [[]] * 600_000}),
     "params": json.dumps({"method": "notifications/progress", "params": [0] * MANY}).encode(),
     "prompt": json.dumps({"method": "prompts/get", "params": {"arguments": NAMED}}).encode(),
 }
@@ -83,7 +84,7 @@ def test_a_request_with_too_many_values_is_refused(name):
     refused, answered = posted(mcp.http_app(mcp.server(total)), BODIES[name], called())
 
     assert refused.status_code == 413
-    assert "10,000 JSON values" in refused.text
+    assert "524,288 JSON values in the arguments of a tool, and 10,000 beside" in refused.text
     assert answered.json()["result"]["content"][0]["text"] == "1"
 
 
@@ -181,3 +182,11 @@ def test_the_collector_rests_while_a_large_request_is_looked_at(monkeypatch):
 
     assert not has_too_many(called(arguments={"numbers": [[]] * MANY}))
     assert paused == [True]
+
+
+def test_arguments_have_as_many_values_as_a_tool_takes():
+    """No arguments that a tool takes by default are refused for their number of values."""
+    deep = "[" * 90 + "]" * 90
+    most = json.loads("[" + ",".join([deep] * (1_048_576 // len(deep) - 33)) + "]")
+
+    assert not has_too_many(called(arguments={"numbers": most}))
