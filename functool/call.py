@@ -329,11 +329,15 @@ def render(value: Any) -> list[Content]:
     return [TextContent(text=to_json(value))]
 
 
-def fingerprint(arguments: Any) -> bytes:
-    """Return bytes that change when JSON arguments are changed in place."""
-    try:  # Version 2 of the format has no back-references, so equal values give equal bytes.
-        return marshal.dumps(arguments, 2)
-    except ValueError:  # A hook or a guardrail has put a value there that is not JSON.
+def fingerprint(value: Any, version: int = 2) -> bytes:
+    """Return bytes that change when plain data is changed in place; none for other values.
+
+    Version 2 of the format has no back-references, so equal values give equal bytes. Version 4 has,
+    so it ends for a value that holds itself.
+    """
+    try:
+        return marshal.dumps(value, version)
+    except ValueError:  # Among arguments, a hook or a guardrail has put a value that is not JSON.
         return b""
 
 
@@ -346,7 +350,8 @@ def to_json(value: Any) -> str:
         return cut_str(part)
 
     try:
-        if _holds_iterator(value, 0):
+        # Plain data has a fingerprint, which takes a tenth of the time of looking through it.
+        if not fingerprint(value, 4) and _holds_iterator(value, 0):
             return cut_str(value)
         try:
             return _dump(value, by_alias=True, fallback=fallback).decode()

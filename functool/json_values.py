@@ -44,15 +44,16 @@ def paused_gc(work: Callable[..., T], *args: Any) -> T:
     Half a million lists make it look through all objects of the process many times, which takes
     longer than everything else. JSON has no cycles, so it would find nothing.
     """
-    if not gc.isenabled():
+    if not (gc.isenabled() or _pauses):
         return work(*args)
     _pauses.append(work)
     try:
         gc.disable()
         return work(*args)
-    finally:
-        gc.enable()
-        _pauses.pop()
+    finally:  # Another thread may still read.
+        del _pauses[-1:]
+        if not _pauses:
+            gc.enable()
 
 
 _pauses: list[object] = []

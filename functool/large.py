@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from typing import Any, TypeVar
 
-from functool.call import ToolResult
+from functool.call import ToolCall, ToolResult
 from functool.executors import in_thread
 
 LARGE = 262_144
@@ -18,14 +18,18 @@ T = TypeVar("T")
 _ITEM = 26  # Characters that an item of a list or an object counts as.
 
 
-def is_large(result: ToolResult) -> bool:
-    """Whether a result holds so much that a thread should look at it, not the event loop.
+def is_large(value: ToolCall | ToolResult) -> bool:
+    """Whether a call or a result holds so much that a thread should look at it, not the event loop.
 
     It also counts as large if it cannot be read: the author's value may raise anything.
     """
-    error = result.error and [result.error.message, result.error.details]
-    shown = (getattr(part, "text", getattr(part, "data", None)) for part in result.output)
-    todo, size = [result.value, error, *shown], 0
+    if isinstance(value, ToolCall):
+        todo: list[Any] = [value.arguments]
+    else:
+        error = value.error and [value.error.message, value.error.details]
+        shown = (getattr(part, "text", getattr(part, "data", None)) for part in value.output)
+        todo = [value.value, error, *shown]
+    size = 0
     with suppress(Exception):
         for part in todo:  # It grows on the way.
             if isinstance(part, (str, bytes, bytearray)):

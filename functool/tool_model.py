@@ -21,6 +21,7 @@ from functool.context import Context
 from functool.errors import ArgumentError
 from functool.function_tool import FunctionOptions, FunctionTool
 from functool.introspection import snake_case
+from functool.json_values import paused_gc
 from functool.schema.core import compiled, core_of
 from functool.schema.docstrings import parse
 from functool.time_limit import failure_or_raise
@@ -140,10 +141,11 @@ def _as_argument(field: FieldInfo) -> FieldInfo:
 
 def _body_of(model: type[ToolModel]) -> Any:
     async def later(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
-        return _to_return_value(await _instance_of(model, _call, values)._call_run(_context))
+        made = paused_gc(_instance_of, model, _call, values)
+        return _to_return_value(await made._call_run(_context))
 
     def at_once(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
-        return _to_return_value(_instance_of(model, _call, values)._call_run(_context))
+        return _to_return_value(paused_gc(_instance_of, model, _call, values)._call_run(_context))
 
     return later if inspect.iscoroutinefunction(model.run) else at_once
 

@@ -151,10 +151,7 @@ class Trip:
         view, record, shown = self.view, self.record, shown_in(result)
         for guardrail in guardrails:
             value, new = result.value, result
-            if getattr(guardrail, "takes_long", False) and is_large(result):
-                answer: Any = in_thread_if(True, guardrail, result, view)
-            else:
-                answer = ask(guardrail, result, view, "output", record)
+            answer = ask(guardrail, result, view, "output", record)
             if answer is not None:
                 new = await await_answer(answer, guardrail, result, "output", record)
             elif shown_in(result) == shown:

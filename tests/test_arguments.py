@@ -890,6 +890,17 @@ def test_the_unknown_names_in_a_foreign_schema_are_named(schema, arguments, word
     assert call(tool, arguments).text.startswith(f"Invalid arguments. {words}")
 
 
+def test_a_long_name_of_a_foreign_schema_is_cut():
+    """Fifty problems do not each hold a name of 10,000 characters."""
+    name = "n" * 10_000
+    tool = foreign(obj({name: array(INT), "m" * 1_000: INT}))
+
+    error = call(tool, {name: ["a"] * 50, "m" * 1_000: "a"}).error.cause
+
+    assert {problem["path"][:5] for problem in error.problems} == {"[key]", "mmmmm"}
+    assert sum(len(problem["path"]) for problem in error.problems) < 3_000
+
+
 def test_a_great_many_mistakes_are_a_short_answer():
     """Of a hundred thousand mistakes a hundred are looked at, and six are said."""
     text = call(foreign(obj({"xs": array(INT)})), {"xs": ["a"] * 100_000}).text

@@ -8,6 +8,7 @@ import enum
 import itertools
 import json
 import pickle
+import sys
 import typing
 
 import pytest
@@ -26,6 +27,7 @@ from functool import (
     ToolResult,
     ToolSchema,
 )
+from functool.call import to_json
 from tests.strategies import SINGLE, nested
 
 
@@ -293,3 +295,27 @@ def test_a_failure_always_says_something():
     """Neither an empty message nor an empty type leaves the model without a word."""
     assert ToolFailure(type="Busy", message="").message == "Busy"
     assert ToolFailure(type="", message="").message == "ToolError"
+
+
+def test_plain_data_is_written_without_a_step_for_each_item():
+    """A server may send a million lists, so no Python code runs for each of them."""
+    steps = []
+    value = [[["a", 1]] for _ in range(10_000)]
+
+    sys.setprofile(lambda frame, event, arg: steps.append(event) if event == "call" else None)
+    try:
+        text = to_json(value)
+    finally:
+        sys.setprofile(None)
+
+    assert json.loads(text) == value
+    assert len(steps) < 20
+
+
+def test_a_value_that_holds_itself_is_shown():
+    """It becomes its `str`, also if it holds itself twice."""
+    once, twice = [], []
+    once.append(once)
+    twice.append([twice, twice])
+
+    assert (to_json(once), to_json(twice)) == ("[[...]]", "[[[...], [...]]]")

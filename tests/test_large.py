@@ -1,17 +1,36 @@
 """Work on large values: on threads, one at a time."""
 
 import asyncio
+import gc
 import os
 import runpy
 import signal
 import threading
 import time
+from typing import Any
 
 import pytest
 
 import functool.large
-from functool import FileContent, ToolResult
-from functool.large import in_thread_if, in_turn_if, is_large
+from functool import Context, FileContent, FunctionTool, ToolCall, ToolResult
+from functool.guardrails import approval, block, calls, require_approval, trusted, trusted_only
+from functool.json_values import paused_gc
+from functool.large import LARGE, in_thread_if, in_turn_if, is_large
+
+MANY = [[]] * (LARGE // 26 + 1)
+"""Just enough items for a large value."""
+
+
+def threads_of(monkeypatch, module, name):
+    """Note on which thread a function of a module runs."""
+    seen, func = [], getattr(module, name)
+
+    def noting(*args, **kwargs):
+        seen.append(threading.current_thread().name)
+        return func(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, noting)
+    return seen
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -112,3 +131,52 @@ def test_one_thread_at_a_time_works_on_a_large_value():
     asyncio.run(main())
 
     assert most == [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("guardrail", "module", "name"),
+    [
+        (block(["no"]), calls, "leaves"),
+        (trusted_only(wrote=lambda context: "hello"), trusted, "leaves"),
+        (require_approval(), approval, "request_for"),
+    ],
+    ids=["block", "trusted_only", "require_approval"],
+)
+def test_guardrails_look_at_large_arguments_in_a_thread(monkeypatch, guardrail, module, name):
+    """The built-in guardrails that look at each value look at large arguments in a thread."""
+    seen = threads_of(monkeypatch, module, name)
+
+    @FunctionTool(input_guardrails=[guardrail])
+    async def take(items: list[Any]) -> None: ...
+
+    async def turn(items):
+        sent = ToolCall(name="take", arguments={"items": items})
+        return await take(sent, Context(approver=lambda request: True))
+
+    assert asyncio.run(turn(MANY)).success
+    first = len(seen)
+    assert asyncio.run(turn([[]])).success
+    assert (seen[0] == "functool", seen[first] == "functool") == (True, False)
+
+
+def test_the_collector_stays_paused_until_the_last_one_has_read():
+    """While two threads read long JSON, the end of the first one starts no garbage collection."""
+    begun, over = threading.Event(), threading.Event()
+    enabled = []
+
+    def first():
+        begun.set()
+        over.wait()
+
+    thread = threading.Thread(target=paused_gc, args=(first,))
+    thread.start()
+    begun.wait()
+
+    def second():
+        over.set()
+        thread.join()
+        enabled.append(gc.isenabled())
+
+    paused_gc(second)
+
+    assert (enabled, gc.isenabled()) == ([False], True)

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 from pydantic_core import SchemaValidator, core_schema, from_json, to_jsonable_python
@@ -33,6 +34,7 @@ _SUSPICIOUS, _DIGITS, _ESCAPED_NAME = (
     )
 )
 _second = lru_cache(maxsize=512)(lambda name: r",[ \n\r\t]*" + re.escape(name))
+_LEVELS = {"[": 1, "{": 1, "]": -1, "}": -1}
 _NAME = re.compile(r"[\w$-]{1,64}")
 
 
@@ -169,14 +171,11 @@ def refuse_depth(text: str) -> None:
     Raises:
         ArgumentError: It is.
     """
-    depth = 0
     if len(text) <= 2 * MAX_DEPTH or text.count("[") + text.count("{") <= MAX_DEPTH:
         return
-    for mark in re.findall(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', text):
-        depth += mark in "[{"
-        depth -= mark in "]}"
-        if depth > MAX_DEPTH:
-            raise ArgumentError(f"the arguments are nested more than {MAX_DEPTH} levels deep")
+    marks = re.findall(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', text)
+    if max(accumulate(_LEVELS.get(mark, 0) for mark in marks)) > MAX_DEPTH:
+        raise ArgumentError(f"the arguments are nested more than {MAX_DEPTH} levels deep")
 
 
 def _refuse_repeats(text: str) -> None:

@@ -28,6 +28,7 @@ _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 PAIRS = ", or a list of objects with `key` and `value`"
 """What is expected besides an object with any names, where the strict form has pairs."""
 _MOST = 1000  # Problems to describe.
+_LONG_NAME = 1_000  # Characters of a name in a path.
 _MOST_READ = 20_000  # pydantic makes a dict of each, and there may be millions.
 _KNOWN_ERRORS = {*get_args(core_schema.ErrorType), BOOL} - {"value_error", "assertion_error"}
 _DICT = ("dict_type", "mapping_type")
@@ -182,9 +183,11 @@ def unknown_name(name: str, names: list[str], path: str = "", number: int = 0) -
 def path_text(steps: Any, known: Set[str]) -> str:
     """Return steps as a path such as `items[2].price`.
 
-    A key that is not in the schema may hold a secret, so it is shown as `[key]`.
+    A key that is not in the schema may hold a secret, so it is shown as `[key]`. So is a long one:
+    each of many problems may name it.
     """
     text = ""
     for step in steps:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if step in known else ".[key]"
+        is_shown = step in known and len(step) <= _LONG_NAME
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if is_shown else ".[key]"
     return text.removeprefix(".")

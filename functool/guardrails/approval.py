@@ -14,6 +14,7 @@ from functool.errors import ApprovalRequired, GuardrailError
 from functool.executors import inline
 from functool.guardrails.asking import InputGuardrail, callables
 from functool.json_values import json_copy, same_json
+from functool.large import in_thread_if, is_large
 
 _SHOWN = 200
 """How many characters of an edited argument the model gets to read."""
@@ -50,7 +51,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         # Somebody may have been asked before, and decided. The condition may have changed since.
         if edited is None and not (await asks(call, context) or _is_decided(call, context)):
             return None
-        request = _request(call, context)
+        request = await in_thread_if(is_large(call), _request, call, context)
         if edited is not None and same_json(request.arguments, context.notes.get(EDITED, edited)):
             context.share_decision(request.digest, Decision(approved=True))
             return None

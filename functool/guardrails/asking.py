@@ -23,6 +23,7 @@ from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.introspection import without_partials
+from functool.large import in_thread_if, is_large
 from functool.pointers import escaped
 from functool.time_limit import failure_or_raise
 
@@ -60,11 +61,15 @@ def name_of(guardrail: Any) -> str:
 def ask(guardrail: Any, value: Any, context: Context[Any], stage: str, record: Record) -> Any:
     """Call a guardrail, and return its answer for `await_answer` to check.
 
+    One that `takes_long` looks at a large value on a thread.
+
     Raises:
         GuardrailError: The guardrail refused, or failed.
         Tripwire: The guardrail stopped the run.
     """
     try:
+        if getattr(guardrail, "takes_long", False) and is_large(value):
+            return in_thread_if(True, guardrail, value, context)
         return guardrail(value, context)
     except (Exception, CancelledError) as error:
         _refuse(failure_or_raise(error), guardrail, stage, record)

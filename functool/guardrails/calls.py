@@ -41,6 +41,7 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
         arguments = arguments_of(call, context, [] if argument is None else [argument])
         paused_gc(look_at, arguments if argument is None else [*arguments.values()])
 
+    block.takes_long = True  # type: ignore[attr-defined]
     return block
 
 

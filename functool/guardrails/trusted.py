@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from functool.approval import MODEL, defaults_of, request_for
@@ -19,6 +19,7 @@ from functool.guardrails.approval import require_approval
 from functool.guardrails.asking import InputGuardrail, arguments_of, callables, leaves
 from functool.guardrails.labels import SHOWS_OTHERS, by_place
 from functool.json_values import paused_gc, same_json
+from functool.large import in_thread_if, is_large
 from functool.pointers import argument_at, escaped
 from functool.schema.json_schema import property_names
 
@@ -29,6 +30,7 @@ _RETURNED = "functool.trusted_only:returned"
 _SHORT = 200  # Characters of a text that is remembered.
 _MOST = 10_000  # Texts that are remembered in one context.
 _NAMED = 50  # Places in one argument that a refusal or a request names.
+_NAMES = 65_536  # Characters of all these names.
 
 wanted_results: set[str] = set()
 """Not empty once a guardrail needs the results of trusted tools. Then the road calls `remember`.
@@ -72,7 +74,8 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
             answer = await inline(wrote, context)
             texts = [answer] if isinstance(answer, str) else [str(text) for text in answer]
             unknown = _unknown_places(given, arguments, labels, texts, context)
-            suspect |= {place: [MODEL] for place in paused_gc(tuple[str], unknown)}
+            places = await in_thread_if(is_large(call), paused_gc, tuple[str], unknown)
+            suspect |= {place: [MODEL] for place in places}
         return suspect
 
     async def trusted_only(call: ToolCall, context: Context[Any]) -> ToolCall | None:
@@ -115,9 +118,11 @@ def _unknown_places(
     """Yield the places of the values without a label that neither the user nor a tool wrote.
 
     `texts` are what the user wrote. The name of an argument is such a value as well, unless it is
-    in the schema or among the names that the guardrail's author has `chosen`. At most 50 places of
-    an argument are named. If there are more, the whole argument is named as well.
+    in the schema or among the names that the guardrail's author has `chosen`. A person cannot read
+    many places. So at most 50 of an argument are named, and if there are more, the whole argument
+    as well. If the names of the places are too long together, the whole call is named.
     """
+    left = _NAMES
     known = context.state.get(_RETURNED, ())
     is_known = cache(lambda text: _is_known(text, texts, known))
     plain = context.schema.plain if context.schema else {}
@@ -129,10 +134,14 @@ def _unknown_places(
         if name in defaults and same_json(value, defaults[name]):
             continue
         parts = leaves({name: value}, named, labelled)
-        found = (place for place, item in parts if not is_known(_text(item)))
-        yield from map(_pointer, islice(found, _NAMED))
-        if next(found, None) is not None:  # A person cannot read more places than that.
-            yield f"/{escaped(name)}"
+        found = (_pointer(place) for place, item in parts if not is_known(_text(item)))
+        rest = (f"/{escaped(name)}" for _ in islice(found, 1))
+        for place in chain(islice(found, _NAMED), rest):
+            left -= len(place)
+            if left < 0:
+                yield ""
+                return
+            yield place
 
 
 def remember(

@@ -47,11 +47,10 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     pieces = (text[at : at + PIECE] for at in range(0, len(text), PIECE))
-    *parts, last = "".join(map(_without_hidden, pieces)).split(COLOURED)
-    before = {part[-1] for part in parts if part}
-    symbols = {char for char in before if unicodedata.category(char) in ("So", "Sm")}
-    coloured = [f"{part}{COLOURED}" if part[-1:] in symbols else part for part in parts]
-    return "".join(coloured) + last
+    seen = "".join(map(_without_hidden, pieces))
+    if COLOURED not in seen:
+        return seen
+    return "".join(_coloured(seen, at) for at in range(0, len(seen), PIECE))
 
 
 def visible_line(text: str) -> str:
@@ -105,6 +104,16 @@ def sources_text(sources: Mapping[str, Iterable[str]]) -> str:
         where = arguments_text(place)[1:-1] or "the arguments"
         lines.append(f"\n{where} came from {', '.join(names)}, which may hold text of strangers")
     return visible("".join(lines))
+
+
+def _coloured(text: str, at: int) -> str:
+    """Return the piece at `at`, without the selectors that stand behind no emoji."""
+    first = text[at - 1 : at].strip(COLOURED)  # What stands before the piece.
+    *parts, last = f"{first}{text[at : at + PIECE]}".split(COLOURED)
+    before = {part[-1] for part in parts if part}
+    symbols = {char for char in before if unicodedata.category(char) in ("So", "Sm")}
+    coloured = [f"{part}{COLOURED}" if part[-1:] in symbols else part for part in parts]
+    return ("".join(coloured) + last)[len(first) :]
 
 
 def _without_hidden(text: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Tripwire
+from functool.json_values import paused_gc
 from functool.large import in_thread_if, is_large
 from functool.layers.some_tools import OneTool, SameKind, each
 
@@ -122,7 +123,8 @@ class _Cache:
         ) -> ToolResult:
             # One tool may be called under several names that wrappers have given it.
             names = [tool, call.name, context.schema.name if context.schema else ""]
-            key = (json.dumps(names), _canonical(call.arguments))
+            arguments = await in_thread_if(is_large(call), paused_gc, _canonical, call.arguments)
+            key = (json.dumps(names), arguments)
             return await self._answer(key, context, proceed)
 
         return cache

@@ -34,6 +34,8 @@ from functool import (
 )
 from functool.binding.watch import Watch
 from functool.executors import in_thread, inline
+from functool.json_values import paused_gc
+from functool.large import in_thread_if, is_large
 from functool.layers.search_tool import FOUND as FOUND
 from functool.layers.search_tool import SearchTool, shown
 from functool.layers.some_tools import for_tool
@@ -323,7 +325,8 @@ class CallTool(WrapperTool):
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Run the named tool with its own checks and guardrails."""
-        tool, inner = self.reached(call, context)
+        large = is_large(call)
+        tool, inner = await in_thread_if(large, paused_gc, self.reached, call, context)
         if not tool.is_enabled(context):
             raise ToolDisabledError.of(tool.name)
         if tool.name not in self._made:

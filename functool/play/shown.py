@@ -162,7 +162,8 @@ def shown_request(request: ApprovalRequest) -> dict[str, Any]:
     A request that is too long for the page has `"whole": False`, and can only be refused.
     """
     text = arguments_text(request.arguments, TEXT)
-    complete = len(text) <= TEXT and len(request.tool) <= TEXT
+    long = max(len(text), len(request.tool), sum(map(len, request.sources)))
+    complete = long <= TEXT
     return {
         "id": request.id,
         "tool": request.tool if request.definition != QUESTION else "",

@@ -902,3 +902,15 @@ def test_a_large_result_is_remembered_on_a_thread(count, elsewhere):
     assert call(load, {"number": 1}, context).success
     assert (threads[-1] != threads[0]) is elsewhere and len(threads) == 2
     assert run(pay, {"to": f"row {count - 1}", "amount": 1}, context).success
+
+
+def test_the_names_of_unknown_values_are_short_together():
+    """Fifty values below a key of 100,000 characters name the whole call, and not the key each time."""
+    tool = taking(Any, input_guardrails=[trusted_only(wrote=lambda context: "")])
+    named = [
+        call(tool, {"x": {"k" * size: [f"v{n}" for n in range(50)]}}).error.details["sources"]
+        for size in (100_000, 1_000)
+    ]
+
+    assert named[0] == {"": ["the model"]}
+    assert [len(name) for name in named[1]][:2] == [1_003, 1_005] and len(named[1]) == 51

@@ -3,9 +3,12 @@
 import json
 import random
 import sys
+import tracemalloc
 import unicodedata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from functool.integrations.visible import PIECE, arguments_text, indented, is_visible, visible
 
@@ -135,3 +138,23 @@ def test_a_text_is_indented_as_far_as_it_fits():
     assert arguments_text(value) == indented(value, len(whole)) == whole
     assert indented(value, len(whole) - 1) == json.dumps(value)
     assert '"Zoë"' in indented(value, ensure_ascii=False)
+
+
+@given(st.text(alphabet="a\u2764\ufe0f\u200b\u4f60", max_size=30))
+def test_pieces_change_nothing(text):
+    """A text that is cleaned in pieces of two characters is the same as in one piece."""
+    whole = visible(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("functool.integrations.visible.PIECE", 2)
+        assert visible(text) == whole
+
+
+def test_many_selectors_take_little_memory():
+    """A text of emoji does not become a million small texts."""
+    text = "\u2764\ufe0f" * 500_000
+    tracemalloc.start()
+    try:
+        assert visible(text) == text
+        assert tracemalloc.get_traced_memory()[1] < 12 * len(text)
+    finally:
+        tracemalloc.stop()

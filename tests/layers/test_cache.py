@@ -427,3 +427,22 @@ def test_a_forked_child_does_not_wait_for_a_call_of_its_parent():
     done = python(FORK)
 
     assert done.stdout == "[True, True]\n" * 2, done.stderr
+
+
+@pytest.mark.parametrize(("items", "beside"), [([[]], False), ([[]] * 20_000, True)])
+def test_the_key_of_a_large_call_is_made_in_a_thread(monkeypatch, items, beside):
+    """The event loop makes the key of a call itself only if its arguments are not large."""
+    seen, canonical = [], cache._canonical
+
+    def noting(arguments):
+        seen.append(threading.current_thread().name)
+        return canonical(arguments)
+
+    monkeypatch.setattr(cache, "_canonical", noting)
+
+    @FunctionTool(settings=READ_ONLY)
+    async def take(items: list[object]) -> int:
+        return len(items)
+
+    assert call(cached(take, 60), {"items": items}).value == len(items)
+    assert [name == "functool" for name in seen] == [beside]

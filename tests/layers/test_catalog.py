@@ -25,6 +25,7 @@ from functool import (
     WrapperTool,
 )
 from functool.guardrails import budget, require_approval, truncate, trusted_only
+from functool.layers import catalog as catalog_module
 from functool.layers import words as word_search
 from functool.layers.cache import cached
 from functool.layers.catalog import FOUND, Catalog
@@ -956,3 +957,25 @@ def test_a_fork_waits_while_another_thread_searches():
     thread.join()
 
     assert endings == [0] * 10
+
+
+@pytest.mark.parametrize(("items", "beside"), [([[]], False), ([[]] * 100_000, True)])
+def test_the_inner_call_of_a_large_call_is_read_in_a_thread(monkeypatch, items, beside):
+    """`call_tool` finds the inner arguments on the event loop only if they are not large."""
+    seen, as_sent = [], catalog_module._as_sent
+
+    def noting(sent, given):
+        seen.append(threading.current_thread().name)
+        return as_sent(sent, given)
+
+    monkeypatch.setattr(catalog_module, "_as_sent", noting)
+
+    @FunctionTool
+    async def take(items: list[object]) -> int:
+        return len(items)
+
+    sent = json.dumps({"name": "take", "arguments": {"items": items}})
+    calling = Catalog([take]).fixed().call(ToolCall(name="call_tool", arguments=sent))
+
+    assert asyncio.run(calling).value == len(items)
+    assert [name == "functool" for name in seen] == [beside]

@@ -131,6 +131,14 @@ def test_a_nested_request_reaches_the_page_as_it_is():
     assert long["size"] == len(json.dumps({"x": nested * 3}))
 
 
+def test_a_request_whose_sources_are_too_long_is_not_whole():
+    """The places of its sources are shown too, so they count."""
+    sources = {f"/x/{'k' * 200_000}/{number}": ["the model"] for number in range(2)}
+    shown = shown_request(ApprovalRequest.of("t", "d", {"x": 1}, "c", sources))
+
+    assert (shown["whole"], shown["arguments"], shown["sources"]) == (False, "", {})
+
+
 def test_a_nested_call_of_the_journal_is_replayed_as_it_is(tmp_path):
     """Its arguments are not indented to a hundred times their length."""
     nested = json.loads(f"[{','.join(['[' * 90 + ']' * 90] * 500)}]")
