@@ -184,10 +184,10 @@ def matches(pattern: str, text: str) -> bool | None:
     Use it inside `bounded_work`.
     """
     # The time grows with the length of the text times that of the pattern, repetitions expanded.
-    _work.get().spend(_length(pattern) * (100 + len(text)) // 500)
+    _work.get().spend(pattern_length(pattern) * (100 + len(text)) // 500)
     known = _work.get()  # A list of texts may ask for one pattern a thousand times.
     if pattern not in known:
-        large = _length(pattern, _CLASS) > _MOST_KEPT
+        large = pattern_length(pattern, _CLASS) > _MOST_KEPT
         known[pattern] = _compiled.__wrapped__(pattern) if large else _compiled(pattern)
     search = known[pattern]
     return None if search is None else bool(search(text))
@@ -195,14 +195,14 @@ def matches(pattern: str, text: str) -> bool | None:
 
 @lru_cache(maxsize=128)
 def _compiled(pattern: str) -> Callable[[str], bool] | None:
-    _work.get().spend(_length(pattern, _CLASS) // 2)
+    _work.get().spend(pattern_length(pattern, _CLASS) // 2)
     if _FOLDING.search(pattern) and (wide := len(_WIDE.findall(pattern))):
         _work.get().spend(_FOLDED * (wide + pattern.count("[")))
     return linear_pattern.__wrapped__(pattern)
 
 
 @lru_cache(maxsize=512)
-def _length(pattern: str, of_class: int = 1) -> int:
+def pattern_length(pattern: str, of_class: int = 1) -> int:
     r"""Return the approximate length of a pattern after expanding each `{n}`.
 
     A class of Unicode characters such as `\w` counts as `of_class`.

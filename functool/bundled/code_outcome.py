@@ -30,6 +30,7 @@ from functool.bundled.code_values import ValueProblem, hidden_problems
 from functool.call import to_json, valid_text
 from functool.guardrails.labels import result_labels
 from functool.integrations.values import reached
+from functool.json_values import paused_gc_if_long
 
 ONE_OF = 8
 """The JSON text of one list or object may take this part of the memory for all results."""
@@ -74,7 +75,7 @@ class Memory:
                     f"its result is more than {mib(self.most // ONE_OF)} of JSON. {_REMEDY}"
                 )
             try:
-                value = json.loads(text)
+                value = paused_gc_if_long(json.loads, text)
             except ValueError as problem:  # An integer of thousands of digits.
                 raise ValueProblem(f"its value is no JSON: {problem}") from None
         found = {"value": value, "size": self._size(value)}
@@ -134,7 +135,7 @@ def kept_size(outcome: Mapping[str, Any]) -> int:
 
 def value_of(outcome: Outcome) -> Any:
     """Return the value of a call."""
-    return json.loads(outcome["json"]) if "json" in outcome else outcome["value"]
+    return paused_gc_if_long(json.loads, outcome["json"]) if "json" in outcome else outcome["value"]
 
 
 def did_not_run(call: ToolCall, result: ToolResult, tool: Tool | None) -> bool:

@@ -7,6 +7,7 @@ from io import TextIOBase
 from typing import Any
 
 from functool import ToolError
+from functool.binding.engine import pattern_length
 from functool.layers.spill_reading import matcher
 
 MAX_SCANNED = 256 * 1024 * 1024
@@ -17,7 +18,11 @@ MAX_SECONDS = 10.0
 
 MAX_MATCHES = 200
 MAX_LINE = 10_000
-"""How many characters of a line are compared with an expression."""
+"""How many characters of a line are compared with an expression, if it is short."""
+
+MAX_STEPS = 2_000_000
+"""The most characters of a line times those of the expression, its repetitions expanded. The engine
+takes a quarter of a second for as many, and nothing else runs meanwhile."""
 
 MAX_SHOWN = 500
 PIECE = 8_192
@@ -117,6 +122,18 @@ class LineSearch:
             if self.ended or shown < len(self.found)
             else notes
         )
+
+
+def longest_line(expression: str) -> int:
+    """Return how many characters of a line may be compared with an expression.
+
+    Raises:
+        ToolError: The expression is too long for even one character.
+    """
+    longest = min(MAX_LINE, MAX_STEPS // max(1, pattern_length(expression)))
+    if longest == 0:
+        raise ToolError("The expression repeats too much, or is written with spaces (`(?x)`).")
+    return longest
 
 
 def line_matcher(text: str, regex: bool) -> Callable[[str], bool]:

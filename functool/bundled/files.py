@@ -40,11 +40,11 @@ from functool.bundled.beneath import (
     canonical,
 )
 from functool.bundled.file_reading import (
-    MAX_LINE,
     MAX_MATCHES,
     FileTooLarge,
     LineSearch,
     line_matcher,
+    longest_line,
     read_lines,
 )
 from functool.bundled.file_walk import Walk
@@ -176,7 +176,7 @@ class _Files:
     ) -> ToolResult:
         """Find the lines that hold a text, in one file or in all files of a directory."""
         path = canonical(path)
-        longest = MAX_LINE if regex else None
+        longest = longest_line(text) if regex else None
         search, walk = LineSearch(line_matcher(text, regex), self.max_bytes, longest), None
         if stat.S_ISDIR(self.boundary.status(path).st_mode):
             walk = Walk(self.boundary, path, "**")

@@ -44,7 +44,7 @@ from functool.bundled.openapi_operation import (
 from functool.bundled.openapi_request import UnsafeValue, prepare
 from functool.bundled.openapi_wire import Answer, Client, Wire
 from functool.json_values import paused_gc_if_long
-from functool.large import LARGE, in_thread_if
+from functool.large import LARGE, in_thread_if, is_large
 
 __all__ = [
     "OpenAPITool",
@@ -128,7 +128,9 @@ class OpenAPITool(Tool):
         arguments = (
             call.arguments if isinstance(call.arguments, Mapping) else json.loads(call.arguments)
         )
-        request = prepare(self._operation, arguments)
+        # In a thread if it is large: half a million items take seconds.
+        large = is_large(ToolResult(value=arguments))
+        request = await in_thread_if(large, prepare, self._operation, arguments)
         answer = await self._wire.send(
             request, await self._keyring.credentials(self._operation.security)
         )

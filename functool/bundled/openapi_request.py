@@ -11,9 +11,9 @@ import binascii
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from functool import ToolError
@@ -24,8 +24,12 @@ from functool.bundled.openapi_parameters import BODY, Parameter
 MAX_DECODINGS = 5
 """How often a path value is decoded to look for a hidden `..`."""
 
-MAX_FIELDS = 1_048_576
-"""Characters of all fields of one `deepObject`. Each field repeats the names above it."""
+MAX_PLACE = 65_536
+"""Characters of all values in the path, the query or the cookies. httpx sends no longer URL."""
+
+MAX_FIELDS = 67_108_864
+"""Characters of all fields of a form. Each item of a list repeats the name of its field, and
+in multipart a hundred characters more."""
 
 # The characters that `allowReserved` leaves unencoded. They cannot end a value. Some servers take a
 # semicolon for `&`.
@@ -33,9 +37,12 @@ _RESERVED = ":/?@!$'()*,"
 _DATA_URL = re.compile(
     r"data:([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)?((?:;[^,;]*)*),(.*)", re.DOTALL
 )
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TEMPLATE = re.compile(r"\{([^{}/]*)\}")
 # The path and its query. Some frameworks write an optional variable as `{id?}`.
 _PARTS = re.compile(r"((?:\{[^{}/]*\}|[^?#])*)\??((?:\{[^{}/]*\}|[^#])*)")
+
+_Piece = TypeVar("_Piece", str, bytes)
 
 
 class UnsafeValue(ToolError):
@@ -73,7 +80,7 @@ def prepare(operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
     # A path may end with a fixed query, and with a fragment that only makes it unique.
     path, fixed = next(_PARTS.finditer(operation.path)).groups()
     query = [_filled(fixed, segments, "/%:@!$&'()*+,;=~?")] if fixed else []
-    query += [pair for p, value in given if p.place == "query" for pair in pairs(p.name, p, value)]
+    query += _within(MAX_PLACE, _pairs_in("query", given))
     headers = {p.name: _header(p, value) for p, value in given if p.place == "header"}
     content = None
     if operation.body is not None and arguments.get(BODY) is not None:
@@ -83,11 +90,32 @@ def prepare(operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
         path=_path(path, segments),
         query="&".join(query),
         headers=headers,
-        cookies=tuple(
-            pair for p, value in given if p.place == "cookie" for pair in pairs(p.name, p, value)
-        ),
+        cookies=tuple(_within(MAX_PLACE, _pairs_in("cookie", given))),
         content=content,
     )
+
+
+def _pairs_in(place: str, given: Iterable[tuple[Parameter, Any]]) -> Iterator[str]:
+    return (pair for p, value in given if p.place == place for pair in pairs(p.name, p, value))
+
+
+def _within(limit: int, pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+    """Yield pieces of a request until they are too long together.
+
+    They are written one by one, as a list of a megabyte may repeat a long name 500,000 times.
+
+    Raises:
+        UnsafeValue: They have more than `limit` characters.
+    """
+    left = limit
+    for piece in pieces:
+        left -= len(piece) + 1
+        if left < 0:
+            where = "form" if limit == MAX_FIELDS else "path, query or cookies"
+            raise UnsafeValue(
+                f"The arguments take more than {limit:,} characters in the {where} of the request."
+            )
+        yield piece
 
 
 def pairs(name: str, parameter: Parameter, value: Any) -> Iterable[str]:
@@ -98,17 +126,11 @@ def pairs(name: str, parameter: Parameter, value: Any) -> Iterable[str]:
     return _pairs(name, value, parameter.style, parameter.explode, keep)
 
 
-def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> list[str]:
+def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> Iterable[str]:
     key = _quoted(name)
     joint = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}.get(style, ",")
     if isinstance(value, (dict, list)) and style == "deepObject":
-        fields, left = [], MAX_FIELDS
-        for field in _deep(name, value, keep):
-            left -= len(field)
-            if left < 0:
-                raise UnsafeValue(f"A value takes more than {MAX_FIELDS:,} characters to send.")
-            fields.append(field)
-        return fields
+        return _deep((name,), value, keep)
     if isinstance(value, dict):
         items = [(str(k), _text(v)) for k, v in value.items()]
         if explode:
@@ -117,26 +139,27 @@ def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> 
     if isinstance(value, list):
         texts = [_quoted(_text(item), keep) for item in value]
         if explode:
-            return [f"{key}={text}" for text in texts]
+            return (f"{key}={text}" for text in texts)
         return [f"{key}={joint.join(texts)}"] if texts else []
     return [f"{key}={_quoted(_text(value), keep)}"]
 
 
-def _deep(name: str, value: Any, keep: str) -> Iterable[str]:
+def _deep(steps: tuple[Any, ...], value: Any, keep: str) -> Iterator[str]:
     """Yield fields in the style `deepObject`: `name[key]=value`, and `name[0]=value` of a list.
 
     OpenAPI leaves lists open. This form says where each item belongs, and most servers read it.
     """
     if isinstance(value, (dict, list)):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _deep(f"{name}[{key}]", item, keep)
-    else:
+            yield from _deep((*steps, key), item, keep)
+    else:  # Only now: an empty list at the end of long names is not sent, so nothing counts it.
+        name = steps[0] + "".join(f"[{step}]" for step in steps[1:])
         yield from _pairs(name, value, "form", True, keep)
 
 
 def _path(template: str, segments: Mapping[str, str]) -> str:
     """Fill in a path template, and check the whole path again."""
-    path = _filled(template, segments, "/%:@!$&'()*+,;=~")
+    [path] = _within(MAX_PLACE, [_filled(template, segments, "/%:@!$&'()*+,;=~")])
     if _climbs(path):
         raise UnsafeValue("A path value must not be '.' or '..'.")
     return path
@@ -153,12 +176,13 @@ def _segment(parameter: Parameter, value: Any) -> str:
     """Write a path value as one segment, in the styles `simple`, `label` and `matrix`."""
     if value is None:  # Without its segment the path would be another one, such as that of a list.
         raise UnsafeValue(f"The value of {parameter.argument!r} must not be null.")
+    written = _quoted(_json(value)) if parameter.as_json else _styled(parameter, value)
+    [text] = _within(MAX_PLACE, [written])
     if any(map(_climbs, _leaves(value))):
         raise UnsafeValue(
             f"The value of {parameter.argument!r} must not have '.', '..' or control characters"
             " in it."
         )
-    text = _quoted(_json(value)) if parameter.as_json else _styled(parameter, value)
     if not text:
         raise UnsafeValue(f"The value of {parameter.argument!r} must not be empty.")
     return text
@@ -168,7 +192,8 @@ def _styled(parameter: Parameter, value: Any) -> str:
     """Write a path value in the style of its parameter."""
     explode, name = parameter.explode, _quoted(parameter.name)
     if parameter.style == "matrix" and explode and isinstance(value, list):
-        return "".join(f";{name}={_quoted(_text(item))}" for item in value) or ";"
+        items = (f";{name}={_quoted(_text(item))}" for item in value)
+        return "".join(_within(MAX_PLACE, items)) or ";"
     if isinstance(value, dict):
         texts = _fields(value, explode, _quoted)
     else:
@@ -195,7 +220,7 @@ def _climbs(path: str) -> bool:
         # The text after a semicolon is a path parameter. Some servers remove it.
         if any(part.partition(";")[0].strip() in (".", "..") for part in re.split(r"[/\\]", path)):
             return True
-        if any(ord(c) < 32 or ord(c) == 127 for c in path):
+        if _CONTROL.search(path):
             return True
         path = unquote(path)
     return False
@@ -208,7 +233,7 @@ def _header(parameter: Parameter, value: Any) -> str:
         text = ",".join(_fields(value, parameter.explode, str))
     else:
         text = ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
-    if any(ord(c) < 32 or ord(c) > 126 for c in text) or text != text.strip():
+    if not (text.isascii() and text.isprintable()) or text != text.strip():
         raise UnsafeValue(
             f"The value of {parameter.argument!r} may have printable ASCII characters only,"
             " and no space at its ends."
@@ -219,10 +244,11 @@ def _header(parameter: Parameter, value: Any) -> str:
 def _body(body: Body, value: Any) -> tuple[bytes, str]:
     kind = kind_of(body.media_type)
     if kind == FORM and isinstance(value, dict):
-        return "&".join(_form_fields(body, value)).encode(), FORM
+        return "&".join(_within(MAX_FIELDS, _form_fields(body, value))).encode(), FORM
     if kind == MULTIPART and isinstance(value, dict):
         boundary = secrets.token_hex(16)
-        return _multipart(body, value, boundary), f"{MULTIPART}; boundary={boundary}"
+        content = b"".join(_within(MAX_FIELDS, _multipart(body, value, boundary)))
+        return content, f"{MULTIPART}; boundary={boundary}"
     if isinstance(value, str) and body.schema.get("type") == "string" and not kind.endswith("json"):
         content, given = _bytes(value)
         fixed = kind if "*" not in kind else given or "application/octet-stream"
@@ -245,8 +271,7 @@ def _form_fields(body: Body, value: Mapping[str, Any]) -> Iterable[str]:
             )
 
 
-def _multipart(body: Body, value: Mapping[str, Any], boundary: str) -> bytes:
-    out = bytearray()
+def _multipart(body: Body, value: Mapping[str, Any], boundary: str) -> Iterator[bytes]:
     for name, items in value.items():
         for item in items if isinstance(items, list) else [items]:
             if item is None:
@@ -261,8 +286,8 @@ def _multipart(body: Body, value: Mapping[str, Any], boundary: str) -> bytes:
             else:
                 content, kind = _text(item).encode(), "text/plain; charset=utf-8"
             head = f"Content-Disposition: {disposition}\r\nContent-Type: {kind}"
-            out += f"--{boundary}\r\n{head}\r\n\r\n".encode() + content + b"\r\n"
-    return bytes(out + f"--{boundary}--\r\n".encode())
+            yield f"--{boundary}\r\n{head}\r\n\r\n".encode() + content + b"\r\n"
+    yield f"--{boundary}--\r\n".encode()
 
 
 def _bytes(text: str) -> tuple[bytes, str | None]:

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from functool import DefinitionError
+from functool.binding.engine import pattern_length
 from functool.bundled.openapi_document import Document, mapping, sequence
 from functool.bundled.openapi_names import UniqueNames
 
@@ -29,10 +29,21 @@ MAX_NODES = 20_000
 MAX_PATTERN = 10_000
 """Characters of a pattern that is checked here. The server checks a longer one."""
 
+MAX_PATTERNS = 2_000_000
+"""Characters of all different patterns, their repetitions expanded, that are compiled. It takes ten
+seconds. The server checks the others."""
+
+CLASS = 40
+"""How many characters a class such as `\\w` counts in a pattern."""
+
 TEXT = 100
 """How many characters count as one more value."""
 
 TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+_FLAGS = re.compile(r"\(\?[A-Za-z-]")
+"""How a flag in a pattern begins, which JavaScript lacks. With `(?i)`, the engine takes seconds to
+compile a thousand classes."""
+
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -60,6 +71,8 @@ class Schemas:
         self._unique = UniqueNames()
         self._made: dict[str, _Definition] = {}
         self._waiting: deque[tuple[str, Any, bool]] = deque()
+        self._runs: dict[str, bool] = {}
+        self._patterns_left = MAX_PATTERNS
 
     def convert(self, schema: Any) -> dict[str, Any]:
         """Return a schema whose references point to `$defs`. `with_definitions` adds these."""
@@ -134,10 +147,21 @@ class Schemas:
 
     def _keywords(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         made = _without_parts(schema)
+        if "pattern" in made and not self._pattern_runs(made["pattern"]):
+            del made["pattern"]
         self._inner(made, schema, depth)
         self._unions(made, schema, depth)
         self._properties(made, schema, depth)
         return made
+
+    def _pattern_runs(self, pattern: str) -> bool:
+        """Whether a pattern is checked here. It is compiled once, as long as there is room."""
+        if pattern not in self._runs:
+            fits = len(pattern) <= MAX_PATTERN and not _FLAGS.search(pattern)
+            if fits and self._patterns_left > 0:
+                self._patterns_left -= pattern_length(pattern, CLASS)
+            self._runs[pattern] = fits and self._patterns_left > 0 and _compiles(pattern)
+        return self._runs[pattern]
 
     def _inner(self, made: dict[str, Any], schema: dict[str, Any], depth: int) -> None:
         """Add the keywords that hold one schema."""
@@ -285,14 +309,11 @@ def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-@lru_cache(4_096)
-def _pattern_runs(pattern: str) -> bool:
+def _compiles(pattern: str) -> bool:
     """Whether a pattern can be checked in linear time, and means the same in Python.
 
     The server checks all other patterns.
     """
-    if len(pattern) > MAX_PATTERN:
-        return False
     try:
         SchemaValidator(core_schema.str_schema(pattern=pattern))
         # Nested sets have a meaning in Rust, but not in JavaScript.
@@ -308,7 +329,7 @@ _PLAIN: dict[str, Callable[[Any], bool]] = {
     "format": _text,
     "contentEncoding": _text,
     "contentMediaType": _text,
-    "pattern": lambda value: isinstance(value, str) and _pattern_runs(value),
+    "pattern": _text,
     "default": lambda value: True,
     "const": lambda value: True,
     "enum": lambda value: isinstance(value, list) and bool(value),

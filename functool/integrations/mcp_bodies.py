@@ -13,12 +13,17 @@ from typing import Any
 from mcp.server.lowlevel import Server
 
 from functool.integrations.mcp_sizes import MAX_ITEMS
+from functool.json_values import paused_gc_if_long
 
 SMALL = 32_768
 """How many bytes a request may have that is not looked at: they hold few values."""
 
+MAX_ARGUMENTS = 524_288
+"""How many values the arguments of a tool may have: as many as fit into 1 MiB, its usual limit."""
+
 TOO_MANY = (
-    f"A request may have {MAX_ITEMS:,} JSON values beside the arguments of a tool, and no more.\n"
+    f"A request may have {MAX_ARGUMENTS:,} JSON values in the arguments of a tool, and"
+    f" {MAX_ITEMS:,} beside them.\n"
 )
 
 
@@ -77,19 +82,22 @@ class _Bounded:
 
 
 def has_too_many(body: bytes) -> bool:
-    """Whether the JSON of a request has too many values outside of the arguments of a tool.
-
-    The tool itself limits its arguments.
-    """
+    """Whether the JSON of a request has too many values, in the arguments of a tool or outside."""
     try:
-        message = json.loads(body)
+        message = paused_gc_if_long(json.loads, body)
     except (ValueError, RecursionError):  # The SDK refuses it, too.
         return False
+    arguments = None
     if isinstance(message, dict) and message.get("method") == "tools/call":
         params = message.get("params")
         if isinstance(params, dict):
-            params.pop("arguments", None)
-    left, waiting = MAX_ITEMS, [message]
+            arguments = params.pop("arguments", None)
+    return _has_more(message, MAX_ITEMS) or _has_more(arguments, MAX_ARGUMENTS)
+
+
+def _has_more(value: Any, left: int) -> bool:
+    """Whether a JSON value has more than `left` values in it."""
+    waiting = [value]
     while waiting:
         found = waiting.pop()
         if isinstance(found, (dict, list)):

@@ -38,8 +38,9 @@ MAX_ROUNDS = 10
 CLOSE_SECONDS = 10.0
 """How long a connection may take to close, before its task is cancelled and after it."""
 
-LISTEN_SECONDS = 10.0
-"""How long to wait before a server is asked again for a stream of changes. A proxy may cut it."""
+LISTEN_SECONDS, MOST_LISTEN_SECONDS = 10.0, 600.0
+"""How long to wait before a server is asked again for a stream of changes, which a proxy may cut.
+Each time that it gives none, the wait doubles: the request may begin a login of a person."""
 
 MAX_ERROR = 1_000
 """How many characters are shown of a server's error, or of a message of its progress."""
@@ -265,9 +266,11 @@ class Link:
         """Note changes of the tool list. Since 2026-07-28 a client has to subscribe to them."""
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
+        seconds = LISTEN_SECONDS
         while True:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
+                    seconds = LISTEN_SECONDS
                     self._doubt()  # Nobody heard of a change between the last listing and this.
                     async for _ in changes:
                         self._doubt()
@@ -279,7 +282,8 @@ class Link:
                     return
             except SubscriptionLost:
                 self._doubtful = True
-            await asyncio.sleep(LISTEN_SECONDS)
+            await asyncio.sleep(seconds)
+            seconds = min(2 * seconds, MOST_LISTEN_SECONDS)
 
 
 async def _list(client: Client) -> Listing:

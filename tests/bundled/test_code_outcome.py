@@ -1,10 +1,13 @@
 """What the host keeps of the results of a program's calls, and how much."""
 
+import gc
+import json
 import weakref
 
 import pytest
 
 from functool import Context, FunctionTool, ToolError, ToolResult, ToolSettings, Tripwire
+from functool.bundled import code_outcome
 from functool.bundled.code_mode import CodeLimits, code_mode
 from functool.bundled.code_outcome import kept_size
 from functool.guardrails import require_approval
@@ -230,3 +233,19 @@ def test_an_error_counts_as_what_is_kept():
     [record] = context.state["functool.code_mode"].values()
 
     assert 3_000 < sum(map(kept_size, record.outcomes.values())) < 4_000
+
+
+def test_the_collector_rests_while_a_large_result_is_read(monkeypatch):
+    """Otherwise two million lists would hold the event loop for more than a second."""
+    load, paused = json.loads, []
+
+    def loads(text):
+        paused.append(not gc.isenabled())
+        return load(text)
+
+    monkeypatch.setattr(json, "loads", loads)
+    memory = code_outcome.Memory(64 * MIB)
+    kept = memory.keep(ToolResult(value=[[]] * 50_000), as_text=True)
+
+    assert code_outcome.value_of(kept) == [[]] * 50_000
+    assert paused == [True, True]

@@ -836,6 +836,16 @@ def test_a_line_that_is_compared_in_part_is_named(root, tools):
     assert [hit["line"] for hit in plain.value] == [1]
 
 
+def test_a_costly_expression_is_compared_with_less_of_a_line(root, tools):
+    """The engine multiplies the two lengths, and holds the interpreter's lock meanwhile."""
+    (root / "one.json").write_bytes(b"x" * 10_000)
+    found = call(tools, "search_files", text="(?:.{1,100}){1,100}Z", regex=True)
+    spaced = call(tools, "search_files", text="(?x) x {9} {9} {9} {9} {9}", regex=True)
+
+    assert "Of 1 longer lines only the first 196 characters were searched." in found.text
+    assert spaced.text.startswith("The expression repeats too much, or is written with spaces")
+
+
 def test_searches_stop_in_time(root, monkeypatch):
     """A search whose time is over returns what it has, and says so."""
     monkeypatch.setattr(file_reading, "MAX_SECONDS", -1.0)

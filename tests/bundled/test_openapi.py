@@ -28,6 +28,7 @@ from functool.bundled import openapi, openapi_operation, openapi_wire
 from functool.bundled.openapi import OpenAPITool, openapi_tools, pin
 from functool.bundled.openapi_document import read
 from functool.bundled.openapi_operation import operations
+from functool.bundled.openapi_request import prepare
 from functool.large import LARGE
 from tests.bundled.documents import call, document, get, places, sending, tools_of
 from tests.bundled.loopback import serve
@@ -955,6 +956,28 @@ def test_large_answers_are_read_one_at_a_time_beside_the_event_loop(monkeypatch,
     results = asyncio.run(tools.call_all(calls))
 
     assert [result.is_error for result in results] == [status == 500] * 4
+    assert threads and threading.main_thread() not in threads
+
+
+def test_large_arguments_are_written_beside_the_event_loop(monkeypatch):
+    """Half a million items of a form take seconds to write."""
+    threads = []
+
+    def watched(*args):
+        threads.append(threading.current_thread())
+        return prepare(*args)
+
+    monkeypatch.setattr(openapi, "prepare", watched)
+    client = httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(204)))
+    body = {"content": {"application/x-www-form-urlencoded": {"schema": {}}}}
+    tools = openapi_tools(
+        document(get(requestBody=body)), client=client, base_url="https://api.example.com"
+    )
+    result = asyncio.run(
+        tools.call(ToolCall(name="x", arguments={"body": {"ids": list(range(50_000))}}))
+    )
+
+    assert result.success
     assert threads and threading.main_thread() not in threads
 
 

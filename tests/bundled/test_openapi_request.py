@@ -418,5 +418,40 @@ def test_a_deep_object_that_grows_without_bound_is_refused():
     deep = operation(parameters=[parameter("query", style="deepObject")])
     value = {"k" * 20_000: dict.fromkeys(map(str, range(1_000)), 1)}
 
-    with pytest.raises(UnsafeValue, match="more than 1,048,576 characters"):
+    with pytest.raises(UnsafeValue, match="more than 65,536 characters"):
         prepare(deep, {"color": value})
+
+
+@pytest.mark.parametrize(
+    ("place", "style"),
+    [("query", "form"), ("query", "deepObject"), ("cookie", "form"), ("path", "matrix")],
+)
+def test_a_list_that_repeats_a_long_name_is_refused(place, style):
+    """A list of a megabyte in the arguments cannot become gigabytes of a URL or of cookies."""
+    long = {**parameter(place, style=style, explode=True), "name": "k" * 10_000}
+    wanted = operation("/{" + long["name"] + "}" if place == "path" else "/x", [long])
+    [argument] = wanted.schema["properties"]
+
+    with pytest.raises(UnsafeValue, match="65,536 characters in the path, query or cookies"):
+        prepare(wanted, {argument: [1] * 100_000})
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "multipart/form-data"])
+def test_a_form_that_repeats_a_long_name_is_refused(kind):
+    """A model can choose a name of half a megabyte, and a list of as many items for it."""
+    form = operation(body={kind: {"schema": {"type": "object"}}})
+
+    with pytest.raises(UnsafeValue, match="67,108,864 characters in the form"):
+        prepare(form, {"body": {"k" * 500_000: [1] * 250_000}})
+
+
+def test_empty_lists_below_a_long_name_write_nothing():
+    """The name of a field is written only where the field has a value."""
+
+    class Name(str):
+        def __format__(self, spec):
+            raise AssertionError("the name was written")
+
+    deep = operation(parameters=[parameter("query", style="deepObject")])
+
+    assert prepare(deep, {"color": {Name("k"): [[], {}, []]}}).query == ""

@@ -1,6 +1,7 @@
 """Requests over HTTP that would take the SDK seconds to check."""
 
 import asyncio
+import gc
 import json
 
 import httpx2
@@ -71,6 +72,7 @@ BODIES = {
     "icons": called(client={"icons": [0] * MANY}),
     "surrogate": called(inputResponses=NAMED, more="\ud800"),
     "list": json.dumps([{}] * MANY).encode(),
+    "arguments": called(arguments={"numbers": [[]] * 600_000}),
     "params": json.dumps({"method": "notifications/progress", "params": [0] * MANY}).encode(),
     "prompt": json.dumps({"method": "prompts/get", "params": {"arguments": NAMED}}).encode(),
 }
@@ -82,7 +84,7 @@ def test_a_request_with_too_many_values_is_refused(name):
     refused, answered = posted(mcp.http_app(mcp.server(total)), BODIES[name], called())
 
     assert refused.status_code == 413
-    assert "10,000 JSON values" in refused.text
+    assert "524,288 JSON values in the arguments of a tool, and 10,000 beside" in refused.text
     assert answered.json()["result"]["content"][0]["text"] == "1"
 
 
@@ -166,3 +168,25 @@ def test_values_are_counted_once():
 
     assert not has_too_many(json.dumps(fits).encode())
     assert has_too_many(json.dumps({**fits, "c": 0}).encode())
+
+
+def test_the_collector_rests_while_a_large_request_is_looked_at(monkeypatch):
+    """Otherwise it would look through the objects of the whole process again and again."""
+    load, paused = json.loads, []
+
+    def loads(text):
+        paused.append(not gc.isenabled())
+        return load(text)
+
+    monkeypatch.setattr(json, "loads", loads)
+
+    assert not has_too_many(called(arguments={"numbers": [[]] * MANY}))
+    assert paused == [True]
+
+
+def test_arguments_have_as_many_values_as_a_tool_takes():
+    """No arguments that a tool takes by default are refused for their number of values."""
+    deep = "[" * 90 + "]" * 90
+    most = json.loads("[" + ",".join([deep] * (1_048_576 // len(deep) - 33)) + "]")
+
+    assert not has_too_many(called(arguments={"numbers": most}))

@@ -476,6 +476,34 @@ def test_a_server_without_subscriptions_is_asked_once(code, monkeypatch):
     assert len(subscriptions) == 1
 
 
+def test_a_server_that_gives_no_subscription_is_asked_less_and_less_often(monkeypatch):
+    """Each attempt may begin a login of a person, so the waits between them grow."""
+    monkeypatch.setattr("functool.integrations.mcp_link.LISTEN_SECONDS", 1_000)
+    monkeypatch.setattr("functool.integrations.mcp_link.MOST_LISTEN_SECONDS", 3_000)
+    waits, server, really = [], mcp.server([OLD]), asyncio.sleep
+
+    async def sleep(seconds, *more):
+        if seconds >= 1_000:
+            waits.append(seconds)
+        await really(0.01 if seconds >= 1_000 else seconds, *more)
+
+    async def refuse(context, params):
+        raise MCPError(types.CONNECTION_CLOSED, "cut")
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    server.add_request_handler(
+        "subscriptions/listen", types.SubscriptionsListenRequestParams, refuse
+    )
+
+    async def work(toolset):
+        while len(waits) < 4:
+            await really(0.01)
+
+    brought_in(server, work)
+
+    assert waits[:4] == [1_000, 2_000, 3_000, 3_000]
+
+
 def test_a_change_that_comes_during_a_listing():
     """A change that is told while the client looks at the list again is looked at by the next call."""
     listings: list[str] = []
