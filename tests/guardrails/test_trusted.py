@@ -866,6 +866,44 @@ def test_what_a_wrapper_or_the_body_inside_calls_is_remembered():
     assert paid == [("bob", 1)] * 2
 
 
+def test_a_call_that_a_tool_inside_of_a_wrapper_makes_of_itself_is_remembered():
+    """A wrapper stands for one call of its tool, and not for those that this call makes."""
+
+    @FunctionTool
+    async def find(context: Context, name: str = "") -> str:
+        if not name:
+            return "bob"
+        await find.invoke(ToolCall(name="find"), context)
+        return "done"
+
+    pay, paid = pay_tool(trusted_only("to", wrote=lambda context: ""))
+    context = Context()
+    assert call(WrapperTool(find), {"name": "eve"}, context).text == "done"
+
+    assert run(pay, {"to": "bob", "amount": 1}, context).success
+    assert run(pay, {"to": "eve", "amount": 1}, context).is_error
+    assert paid == [("bob", 1)]
+
+
+@pytest.mark.parametrize("wrap", [lambda tool: tool, WrapperTool], ids=["alone", "wrapped"])
+def test_what_an_error_function_repeats_is_not_remembered(wrap):
+    """It may answer a call whose arguments nobody could read, and repeat what the model wrote."""
+
+    def find(name: str) -> str:
+        return name
+
+    def rescued(error, context):
+        return ToolResult.of([context.call.arguments["name"]])
+
+    tool = wrap(FunctionTool(find, on_error_func=rescued))
+    pay, paid = pay_tool(trusted_only("to", wrote=lambda context: ""))
+    context = Context()
+    assert call(tool, {"name": "eve", "other": 1}, context).value == ["eve"]
+
+    assert run(pay, {"to": "eve", "amount": 1}, context).is_error
+    assert paid == []
+
+
 def stripped(call, context):
     return replace(call, arguments={"name": call.arguments["name"].strip()})
 
