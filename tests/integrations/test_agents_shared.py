@@ -212,6 +212,28 @@ def test_both_levels_of_a_wrapped_tool_take_one_agreement():
     assert results[1].error.type == "ApprovalRequired"
 
 
+@pytest.mark.parametrize("id", ["", "inner", "c1"])
+def test_one_approval_is_for_one_call_inside_of_a_body(id):
+    """A body that makes a call, and the same call once more, waits for a person again."""
+    paid = []
+    pay = paying(paid)
+
+    async def twice(context: Context):
+        for _ in range(2):
+            inner = ToolCall(name="pay", arguments={"amount": 7}, id=id)
+            result = await pay.invoke(inner, context)
+            if result.is_error:
+                return result
+        return result
+
+    tool, call = FunctionTool(twice), ToolCall(name="twice", id="c1")
+    pending = asyncio.run(tool.invoke(call)).metadata["approval"]
+    context = relayed(tool, call, Context(), [(pending, None)])
+    result = asyncio.run(tool.invoke(call, context))
+
+    assert (result.error.type, paid) == ("ApprovalRequired", [7])
+
+
 def test_an_edit_is_checked_and_told():
     """The edited arguments run, pass the guardrails again, and the model reads what was changed."""
     seen = []
