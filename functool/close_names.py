@@ -21,7 +21,7 @@ def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
         known = nsmallest(MAX_COMPARED, known, key=lambda other: abs(len(other) - len(name)))
     parts = _parts(name)
     rated = ((likeness(parts, other), other) for other in known)
-    return [other for _, other in nlargest(count, (each for each in rated if each[0] >= 0.55))]
+    return [other for _, other in nlargest(count, (each for each in rated if each[0] >= 0.54))]
 
 
 def hint_at(name: str, known: Sequence[str]) -> str:

@@ -303,10 +303,8 @@ class FunctionTool(Tool, Generic[P, R]):
                 values[name] = await inline(source, trip.view)
         args = _take_positional(values, parts) if parts.positional else []
         func: Any = self.func
-        if self._executor is not None:
-            value = await self._executor(func, *args, **values)
-        else:
-            value = func(*args, **values)
+        executor = self._executor
+        value = func(*args, **values) if executor is None else await executor(func, *args, **values)
         return await value if isawaitable(value) else value
 
 

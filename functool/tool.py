@@ -295,8 +295,8 @@ class Tool(ABC):
             if trip.made_view is not None and trip.made_view.delivers:
                 await deliver_last(trip.made_view.delivered())
         try:
-            if wanted_results:
-                await trip.remember(result)
+            if wanted_results and context is not None:
+                await trip.remember(result, context)
             return result
         finally:  # Since Python 3.13 the frame of `_road` refers to this one. See its end.
             del result

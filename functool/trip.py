@@ -224,18 +224,23 @@ class Trip:
             metadata["decision"] = decision
         return metadata
 
-    async def remember(self, result: ToolResult) -> None:
-        """Remember the values of a trusted tool, for the guardrails that need them."""
-        view, outer = self.made_view, self._context
-        if outer is None:
-            return
-        if view is not None and labels.SHOWS_OTHERS in view.notes and outer.call:
+    async def remember(self, result: ToolResult, outer: Context[Any]) -> None:
+        """Remember the values of a trusted tool, for the guardrails that need them.
+
+        `outer` is the context that was passed.
+        """
+        notes = self.made_view.notes if self.made_view is not None else {}
+        given = self.sent.arguments
+        if labels.SHOWS_OTHERS in notes and outer.call:
             # The call around this one may show it, too.
             outer.notes[labels.SHOWS_OTHERS] = True
-        if outer.handed_to is not self.tool:  # A wrapper may still label the result, or change it.
-            with suppress(Exception):  # The author's value may raise anything.
-                what = self.context, result, self.sent, self.tool.bind
-                await in_thread_if(is_large(result), trusted.remember, *what)
+        sent = {id(given): (given, self.tool.bind), **notes.get(trusted.SENT, {})}
+        if outer.handed_to is self.tool:  # A wrapper may still label the result, or change it.
+            outer.notes.setdefault(trusted.SENT, {}).update(sent)
+            return
+        with suppress(Exception):  # The author's value may raise anything.
+            what = self.context, result, self.sent, sent.values()
+            await in_thread_if(is_large(result), trusted.remember, *what)
 
 
 def verified(answer: Any, hook: str, name: str, kind: type[Any] = ToolResult) -> Any:

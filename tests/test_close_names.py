@@ -29,6 +29,7 @@ def test_the_work_for_a_close_name_does_not_grow_with_the_known_names(compared):
         ("customerId", ["customer_id", "name"], ["customer_id"]),
         ("limit", ["title", "text"], []),
         ("retries", ["strict", "timeout"], []),
+        ("sub", ["body", "subject"], ["subject"]),
         ("a", ["b", "", "ab"], []),
         ("", ["", "a"], []),
     ],

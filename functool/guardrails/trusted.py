@@ -13,7 +13,7 @@ from typing import Any
 from functool.approval import MODEL, defaults_of, request_for
 from functool.call import ToolCall, ToolResult, metadata_of, to_json
 from functool.context import Context
-from functool.errors import DefinitionError, GuardrailError
+from functool.errors import ArgumentError, DefinitionError, GuardrailError
 from functool.executors import inline
 from functool.guardrails.approval import require_approval
 from functool.guardrails.asking import InputGuardrail, arguments_of, callables, leaves
@@ -24,9 +24,13 @@ from functool.pointers import argument_at, escaped
 from functool.schema.json_schema import property_names
 
 Wrote = Callable[[Context[Any]], "str | Iterable[str]"]
+Texts = Collection[str]
+Sent = Iterable[tuple[Any, Callable[[Any], Iterable[Any]]]]
 
 # The key in `context.state` of the texts that trusted tools have returned.
 _RETURNED = "functool.trusted_only:returned"
+SENT = "functool.trusted_only:sent"
+"""The key in the notes of a wrapper's call of what the tools inside of it got: see `remember`."""
 _SHORT = 200  # Characters of a text that is remembered.
 _MOST = 10_000  # Texts that are remembered in one context.
 _NAMED = 50  # Places in one argument that a refusal or a request names.
@@ -109,11 +113,7 @@ def _refusal(suspect: Mapping[str, list[str]]) -> GuardrailError:
 
 
 def _unknown_places(
-    given: Mapping[str, Any],
-    chosen: Collection[str],
-    labels: Collection[str],
-    texts: Collection[str],
-    context: Context[Any],
+    given: Mapping[str, Any], chosen: Texts, labels: Texts, texts: Texts, context: Context[Any]
 ) -> Iterator[str]:
     """Yield the places of the values without a label that neither the user nor a tool wrote.
 
@@ -144,14 +144,13 @@ def _unknown_places(
             yield place
 
 
-def remember(
-    context: Context[Any], result: ToolResult, call: ToolCall, bind: Callable[..., Any]
-) -> None:
+def remember(context: Context[Any], result: ToolResult, call: ToolCall, sent: Sent) -> None:
     """Remember the short values of a trusted tool's result. A result with a label is skipped.
 
     A tool may repeat its arguments, which a model has written. So values that are also in the
-    arguments are skipped, in the form that was sent and in the form that the body got. `bind` reads
-    `call` again, because the body may have changed the values that it got.
+    arguments are skipped, in the form that was sent and in the form that the body got. `sent` holds
+    the arguments of the call, and what wrappers and guardrails have made of them, each with the
+    function that reads them again: the body may have changed the values that it got.
     """
     labelled = metadata_of(result).get("sources") or by_place(call)
     if labelled or result.error is not None or SHOWS_OTHERS in context.notes:
@@ -163,10 +162,13 @@ def remember(
     texts = (_text(value) for _, value in leaves([data]))
     new = [t for t in texts if len(t) <= _SHORT and t.strip() and t not in known]
     if new and len(known) < _MOST:  # To read the arguments again takes as long as the call.
-        values, arguments = bind(call.arguments)
-        forms = (arguments, json.loads(to_json(values)))
-        sent = {_text(value) for form in forms for _, value in leaves(form)}
-        known.update(islice((t for t in new if t not in sent), _MOST - len(known)))
+        forms: list[Any] = []
+        for given, bind in sent:
+            with suppress(ArgumentError):  # A wrapper has made valid arguments of them.
+                forms += bind(given)
+        repeated = {_text(value) for _, value in leaves(json.loads(to_json(forms)))}
+        if forms:
+            known.update(islice((t for t in new if t not in repeated), _MOST - len(known)))
 
 
 def _decided(call: ToolCall, context: Context[Any], labels: Any) -> dict[str, list[str]]:
@@ -204,14 +206,13 @@ def _is_known(text: str, texts: Iterable[str], known: Any) -> bool:
 
 def _contains(written: str, text: str) -> bool:
     """Whether a text occurs in another one as whole words."""
-    start = written.find(text)
-    while start >= 0:
+    start = -1
+    while (start := written.find(text, start + 1)) >= 0:
         end = start + len(text)
         within_left = written[start - 1 : start].isalnum() and text[0].isalnum()
         within_right = written[end : end + 1].isalnum() and text[-1].isalnum()
         if not (within_left or within_right):
             return True
-        start = written.find(text, start + 1)
     return False
 
 

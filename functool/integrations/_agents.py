@@ -64,7 +64,8 @@ def relayed(
     """Return a view of the context for a call that a person approved in the framework.
 
     The view approves this call and no other. If the body of the tool makes further calls, as an
-    agent does, their requests go to the context's own approver. Without one they stay open.
+    agent does, their requests go to the context's own approver. Without one they stay open. Each
+    approval is for one call: a wrapper, or the body, may make the same call once more.
 
     Args:
         tool: The tool that is called.
@@ -75,6 +76,7 @@ def relayed(
     """
     known = [_agreed(tool, call, *agreement) for agreement in agreements or [(None, None)]]
     others: Callable[[ApprovalRequest], Any] | None = context.approver
+    used: set[str] = set()  # The digests of the approvals that a call has got.
 
     def decided(request: ApprovalRequest) -> Decision | None:
         decisions = (agreed(request) for agreed in reversed(known))
@@ -82,18 +84,22 @@ def relayed(
 
     def answer(request: ApprovalRequest) -> Any:
         decision = decided(request)
-        if decision is not None:
+        if decision is not None and request.digest not in used:
+            if decision.approved:
+                used.add(request.digest)
             return decision
         if others is not None:
             return others(request)
         raise ApprovalRequired.of(request)
 
-    view = context.view(approver=answer)
+    view, own = context.view(approver=answer), arguments_led_to(tool, call)
     shown = [request for request, _ in agreements if request is not None]
     for request in [*shown, *requests_of(tool, call)]:
         # A grant is asked before an approver, and would be used up for nothing.
         if (decision := decided(request)) is not None:
             view.share_decision(request.digest, decision)
+            if decision.approved and request.call_id == call.id and request.tool in own:
+                used.add(request.digest)
     return view.handing_over(at_once=False)
 
 

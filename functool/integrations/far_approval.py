@@ -92,8 +92,9 @@ def for_next_attempt(digests: str) -> str:
 def with_approval(tool: Tool, context: Context[Any], digests: str) -> tuple[Tool, Context[Any]]:
     """Return a worker's tool and context, which approve what was approved on the host.
 
-    The body has started over, and what it calls may have run. So inside of it only one call is
-    approved, by the last of the digests: nothing has run with that one.
+    Each digest approves one request. The body has started over, and what it calls may have run. So
+    inside of it only one call is approved, by the last of the digests: nothing has run with that
+    one.
     """
     if not digests:
         return tool, context
@@ -110,9 +111,9 @@ def with_approval(tool: Tool, context: Context[Any], digests: str) -> tuple[Tool
             is_inside = False
 
     async def approver(request: ApprovalRequest) -> Any:
-        if request.digest in (last if is_inside else approved):
-            if is_inside:
-                last.clear()
+        known = last if is_inside else approved
+        if request.digest in known:
+            known.remove(request.digest)
             return True
         if otherwise is None:
             raise ApprovalRequired.of(request)

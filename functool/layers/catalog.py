@@ -333,7 +333,7 @@ class CallTool(WrapperTool):
             self._made[tool.name] = [for_tool(func, tool) for func in self._funcs]
         for func in self._made[tool.name]:
             tool = tool.around(func)
-        return await tool.invoke(inner, context)
+        return await tool.invoke(inner, context.view(handed_to=tool))
 
 
 def _any(tool: Tool) -> bool:

@@ -866,6 +866,85 @@ def test_what_a_wrapper_or_the_body_inside_calls_is_remembered():
     assert paid == [("bob", 1)] * 2
 
 
+def test_a_call_that_a_tool_inside_of_a_wrapper_makes_of_itself_is_remembered():
+    """A wrapper stands for one call of its tool, and not for those that this call makes."""
+
+    @FunctionTool
+    async def find(context: Context, name: str = "") -> str:
+        if not name:
+            return "bob"
+        await find.invoke(ToolCall(name="find"), context)
+        return "done"
+
+    pay, paid = pay_tool(trusted_only("to", wrote=lambda context: ""))
+    context = Context()
+    assert call(WrapperTool(find), {"name": "eve"}, context).text == "done"
+
+    assert run(pay, {"to": "bob", "amount": 1}, context).success
+    assert run(pay, {"to": "eve", "amount": 1}, context).is_error
+    assert paid == [("bob", 1)]
+
+
+@pytest.mark.parametrize("wrap", [lambda tool: tool, WrapperTool], ids=["alone", "wrapped"])
+def test_what_an_error_function_repeats_is_not_remembered(wrap):
+    """It may answer a call whose arguments nobody could read, and repeat what the model wrote."""
+
+    def find(name: str) -> str:
+        return name
+
+    def rescued(error, context):
+        return ToolResult.of([context.call.arguments["name"]])
+
+    tool = wrap(FunctionTool(find, on_error_func=rescued))
+    pay, paid = pay_tool(trusted_only("to", wrote=lambda context: ""))
+    context = Context()
+    assert call(tool, {"name": "eve", "other": 1}, context).value == ["eve"]
+
+    assert run(pay, {"to": "eve", "amount": 1}, context).is_error
+    assert paid == []
+
+
+def stripped(call, context):
+    return replace(call, arguments={"name": call.arguments["name"].strip()})
+
+
+class Stripping(WrapperTool):
+    async def run(self, call: ToolCall, context: Context) -> ToolResult:
+        return await self.tool.invoke(stripped(call, context), context)
+
+
+class Renaming(WrapperTool):
+    async def run(self, call: ToolCall, context: Context) -> ToolResult:
+        arguments = {"name": call.arguments["who"].strip()}
+        return await self.tool.invoke(replace(call, arguments=arguments), context)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "argument"),
+    [
+        (lambda find: WrapperTool(find(input_guardrails=[stripped])), "name"),
+        (lambda find: WrapperTool(WrapperTool(find(input_guardrails=[stripped]))), "name"),
+        (lambda find: Stripping(find()), "name"),
+        (lambda find: Renaming(find()), "who"),
+    ],
+    ids=["by a guardrail", "at two levels", "by a wrapper", "under another name"],
+)
+def test_what_a_wrapped_tool_repeats_is_not_remembered(wrap, argument):
+    """What the tool inside of a wrapper gets is an argument, too, whoever has changed its form; its other values are trusted."""
+
+    def find(name: str) -> list[str]:
+        return [name, "bob"]
+
+    tool = wrap(lambda **options: FunctionTool(find, **options))
+    pay, paid = pay_tool(trusted_only("to", wrote=lambda context: ""))
+    context = Context()
+    assert call(tool, {argument: " eve "}, context).value == ["eve", "bob"]
+
+    assert run(pay, {"to": "eve", "amount": 1}, context).is_error
+    assert run(pay, {"to": "bob", "amount": 1}, context).success
+    assert paid == [("bob", 1)]
+
+
 def test_a_call_around_learns_each_label_once():
     """The labels of an inner call with output guardrails stand once in the context around it."""
 

@@ -7,11 +7,11 @@ import pytest
 
 from functool import (
     ApprovalRequest,
-    ApprovalRequired,
     Context,
     Decision,
     FunctionTool,
     ToolCall,
+    ToolResult,
     WrapperTool,
 )
 from functool.approval import Grant, definition_of
@@ -141,15 +141,14 @@ def test_what_a_person_saw_is_what_runs(shown, agreed):
     pay = paying([])
     call = ToolCall(name="pay", arguments={"amount": 7}, id="c1")
     seen = None if shown is None else request_of(pay, call, **shown)
-    answer = relayed(pay, call, Context(), [(seen, None)] if seen else ()).approver
 
-    if agreed:
-        assert answer(request_of(pay, call)) == Decision(approved=True)
-    else:
-        with pytest.raises(ApprovalRequired):
-            answer(request_of(pay, call))
-    with pytest.raises(ApprovalRequired):
-        answer(request_of(pay, replace(call, id="another")))
+    def runs(made):
+        view = relayed(pay, call, Context(), [(seen, None)] if seen else ())
+        result = asyncio.run(pay.invoke(made, view))
+        assert result.success or result.error.type == "ApprovalRequired"
+        return result.success
+
+    assert [runs(call), runs(replace(call, id="another"))] == [agreed, False]
 
 
 def test_what_an_approved_call_returned_is_a_trusted_value():
@@ -168,11 +167,12 @@ def test_without_a_request_a_person_saw_what_the_model_wrote():
     """An agreement without the request that was shown counts for the arguments of the call, not for changed ones."""
     pay = paying([])
     call = ToolCall(name="pay", arguments='{"amount": 7}', id="c1")
-    answer = relayed(pay, call, Context()).approver
 
-    assert answer(request_of(pay, replace(call, arguments={"amount": 7}))).approved
-    with pytest.raises(ApprovalRequired):
-        answer(request_of(pay, replace(call, arguments={"amount": 8})))
+    def runs(arguments):
+        made = replace(call, arguments=arguments)
+        return asyncio.run(pay.invoke(made, relayed(pay, call, Context()))).success
+
+    assert [runs({"amount": 7}), runs({"amount": 8})] == [True, False]
 
 
 @pytest.mark.parametrize("bound", [True, False])
@@ -210,6 +210,49 @@ def test_both_levels_of_a_wrapped_tool_take_one_agreement():
 
     assert results[0].text == "paid 7"
     assert results[1].error.type == "ApprovalRequired"
+
+
+@pytest.mark.parametrize("id", ["", "inner", "c1"])
+def test_one_approval_is_for_one_call_inside_of_a_body(id):
+    """A body that makes a call, and the same call once more, waits for a person again."""
+    paid = []
+    pay = paying(paid)
+
+    async def twice(context: Context):
+        for _ in range(2):
+            inner = ToolCall(name="pay", arguments={"amount": 7}, id=id)
+            result = await pay.invoke(inner, context)
+            if result.is_error:
+                return result
+        return result
+
+    tool, call = FunctionTool(twice), ToolCall(name="twice", id="c1")
+    pending = asyncio.run(tool.invoke(call)).metadata["approval"]
+    context = relayed(tool, call, Context(), [(pending, None)])
+    result = asyncio.run(tool.invoke(call, context))
+
+    assert (result.error.type, paid) == ("ApprovalRequired", [7])
+
+
+@pytest.mark.parametrize("changed", [False, True])
+@pytest.mark.parametrize("name", ["pay", "retried"])
+def test_one_approval_is_for_one_call_of_a_wrapper(name, changed):
+    """A wrapper that makes its call again, because the first one failed, waits for a person again."""
+    paid = []
+    tool = paying(paid)
+    if changed:
+        tool.input_guardrails.insert(0, lambda call, _: replace(call, arguments={"amount": 8}))
+
+    class Retried(WrapperTool):
+        async def run(self, call: ToolCall, context: Context) -> ToolResult:
+            first = await self.tool.invoke(call, context)
+            return first if first.is_error else await self.tool.invoke(call, context)
+
+    tool, call = Retried(tool, name=name), ToolCall(name=name, arguments={"amount": 7}, id="c1")
+    pending = asyncio.run(tool.invoke(call)).metadata["approval"]
+    result = asyncio.run(tool.invoke(call, relayed(tool, call, Context(), [(pending, None)])))
+
+    assert (result.error.type, paid) == ("ApprovalRequired", [8 if changed else 7])
 
 
 def test_an_edit_is_checked_and_told():

@@ -12,6 +12,7 @@ from functool import (
     GuardrailError,
     ToolCall,
     ToolError,
+    ToolResult,
     WrapperTool,
 )
 from functool.guardrails import require_approval, trusted_only
@@ -199,6 +200,29 @@ def test_one_approval_is_for_one_call_inside_of_a_body(id):
 
     context, asked = agreeing()
     result = on_a_worker(FunctionTool(twice), context)
+
+    assert (asked, ran) == (["pay"], ["pay"])
+    assert "may have run already" in result.text
+
+
+@pytest.mark.parametrize("id", ["", "inner_0", "c1"])
+def test_one_approval_is_for_one_call_of_a_wrapper(id):
+    """A wrapper on the worker may make calls of its own, outside of the body. They are approved once, too."""
+    ran = []
+    pay = guarded("pay", ran)
+
+    class Paying(WrapperTool):
+        async def run(self, call: ToolCall, context: Context) -> ToolResult:
+            for _ in range(2):
+                inner = ToolCall(name="pay", arguments={"to": "Ada"}, id=id)
+                result = await pay.invoke(inner, context)
+                if result.is_error:
+                    return result
+            return await super().run(call, context)
+
+    order = FunctionTool(lambda to: to, name="order")
+    context, asked = agreeing()
+    result = on_a_worker(order, context, Paying(order))
 
     assert (asked, ran) == (["pay"], ["pay"])
     assert "may have run already" in result.text

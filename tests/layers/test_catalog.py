@@ -462,6 +462,27 @@ def test_a_tool_disabled_between_search_and_call():
     assert ran == []
 
 
+@pytest.mark.parametrize("untrusted", [False, True])
+def test_values_through_call_tool_are_as_trusted_as_without_it(untrusted):
+    """What a tool returned is trusted, but not what it repeats in another form, nor what a wrapper around `call_tool` marks."""
+
+    @FunctionTool
+    def find(n: int) -> list[str]:
+        return [str(n), "bob"]
+
+    @FunctionTool(input_guardrails=[trusted_only("to", wrote=lambda context: "")])
+    def pay(to: str) -> None:
+        return None
+
+    through, context = Catalog([find]).fixed()["call_tool"], Context()
+    tools = Toolset([pay, WrapperTool(through, settings=ToolSettings(untrusted=untrusted))])
+    sent = {"name": "find", "arguments": {"n": "007"}}
+    assert call(tools, "call_tool", sent, context).value == ["7", "bob"]
+
+    assert call(tools, "pay", {"to": "7"}, context).is_error
+    assert call(tools, "pay", {"to": "bob"}, context).success is not untrusted
+
+
 def test_a_fixed_toolset_never_changes():
     """Two tools, whose search shows parameters, because no definition will."""
     catalog = Catalog(TOOLS, pinned=["sendMail"])
