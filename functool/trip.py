@@ -22,7 +22,7 @@ from functool.guardrails.asking import (
     shown_in,
     with_matching_value,
 )
-from functool.json_values import canonical_json, json_copy
+from functool.json_values import canonical_json, json_copy, paused_gc
 from functool.large import in_thread_if, is_large
 
 _UNBOUND: Any = object()
@@ -239,8 +239,8 @@ class Trip:
             outer.notes.setdefault(trusted.SENT, {}).update(sent)
             return
         with suppress(Exception):  # The author's value may raise anything.
-            what = self.context, result, self.sent, sent.values()
-            await in_thread_if(is_large(result), trusted.remember, *what)
+            what = trusted.remember, self.context, result, self.sent, sent.values()
+            await in_thread_if(is_large(result) or is_large(self.sent), paused_gc, *what)
 
 
 def verified(answer: Any, hook: str, name: str, kind: type[Any] = ToolResult) -> Any:

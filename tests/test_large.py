@@ -180,3 +180,18 @@ def test_the_collector_stays_paused_until_the_last_one_has_read():
     paused_gc(second)
 
     assert (enabled, gc.isenabled()) == ([False], True)
+
+
+@pytest.mark.parametrize(("items", "beside"), [([[]], False), (MANY, True)])
+def test_what_is_remembered_of_a_large_call_is_read_in_a_thread(monkeypatch, items, beside):
+    """`trusted_only` skips what a result repeats of its arguments, which takes long if they are large."""
+    trusted_only(wrote=lambda context: "hello")  # From now on, results are remembered.
+    seen = threads_of(monkeypatch, trusted, "remember")
+
+    @FunctionTool
+    async def take(items: list[Any]) -> int:
+        return len(items)
+
+    asyncio.run(take(ToolCall(name="take", arguments={"items": items}), Context()))
+
+    assert [name == "functool" for name in seen] == [beside]
