@@ -18,6 +18,9 @@ MAX_ITEMS = 10_000
 SHORT = 64
 """How many digits a number may have that counts as one value."""
 
+LONGEST_WAIT = 16
+"""How many characters the line of an event stream may have that says when to connect again."""
+
 _MARKS = ",:[{"
 _FREE = frozenset({"structuredContent", "_meta", "inputSchema", "outputSchema"})
 
@@ -38,9 +41,13 @@ class Values:
         self._in_text = False
         self._blank = False
         self._open = 0
+        self._head, self._waits = "", False
 
     def fit(self, part: str) -> bool:
-        """Count the values of a part, and return whether the message has not too many yet."""
+        """Count the values of a part, and return whether the message has not too many yet.
+
+        A stream may not ask for a wait of years either.
+        """
         part = self._rest + part
         # Only these two escapes decide where a text ends. `re.sub` takes three times as long.
         part = part.replace("\\\\", "").replace('\\"', "")
@@ -52,12 +59,15 @@ class Values:
             self._numbers([self._open])
             if self._events and self._blank:
                 self._count = 0
-            self._in_text, self._blank, self._open = False, True, 0
+            self._in_text, self._blank, self._open, self._head = False, True, 0, ""
             self._take(line)
-        return self._count <= MAX_VALUES
+        return self._count <= MAX_VALUES and not self._waits
 
     def _take(self, line: str) -> None:
         self._blank = self._blank and not line
+        self._head = (self._head + line)[: LONGEST_WAIT + 1]
+        if self._events and self._head.startswith("retry:") and len(self._head) > LONGEST_WAIT:
+            self._waits = True  # No float is so large, and the SDK would end the connection.
         pieces = line.split('"')
         outside = "".join(pieces[self._in_text :: 2])
         self._count += sum(map(outside.count, _MARKS))

@@ -100,3 +100,17 @@ def test_long_lists_of_the_protocol():
     assert not has_long_list({"content": long[1:]})
     assert not has_long_list({"content": [], "structuredContent": {"rows": long}, "_meta": long})
     assert not has_long_list({"tools": [{"inputSchema": {"enum": long}}]})
+
+
+@pytest.mark.parametrize("line", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("size", [1, 3, 1_000])
+@pytest.mark.parametrize(("digits", "fits"), [("86400000", True), ("9" * 400, False)])
+def test_a_stream_asks_for_no_wait_of_years(line, size, digits, fits):
+    """The SDK would make a float of `retry:`. In the data of an event, and in a body, it is text."""
+    text = f"id: 1{line}retry: {digits}{line}data: {line}{line}"
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+    shown = f'data: "{line}data: retry: {"9" * 400}"{line}'
+    stream, other, body = Values(events=True), Values(events=True), Values()
+
+    assert all([stream.fit(part) for part in parts]) is fits
+    assert other.fit(shown) and body.fit(text)
