@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
+import hashlib
 import importlib
 import inspect
 import multiprocessing
@@ -229,12 +230,15 @@ def _retrieve(waiting: asyncio.Future[Any]) -> None:
 
 # A ticket is a file with a job. Either the worker that begins the body removes it, or the caller
 # that cancels the call. Only one of them can, so a call that was cancelled before it began never
-# begins. A large outcome is a file as well: all workers share one pipe, and one that is killed in
-# the middle of a message, as for want of memory, would leave the pipe unusable.
+# begins. Its name ends with the hash of the job. Otherwise another user could make a file of the
+# same name in the shared directory then, and the worker would run the job of that one.
+#
+# A large outcome is a file as well: all workers share one pipe, and one that is killed in the
+# middle of a message, as for want of memory, would leave the pipe unusable.
 
 
 def _new_ticket(job: bytes) -> str:
-    descriptor, path = tempfile.mkstemp(prefix="functool-call-")
+    descriptor, path = tempfile.mkstemp(prefix="functool-call-", suffix=f"-{_hash(job)}")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(job)
@@ -244,10 +248,14 @@ def _new_ticket(job: bytes) -> str:
     return path
 
 
+def _hash(job: bytes) -> str:
+    return hashlib.sha256(job).hexdigest()
+
+
 def _take(ticket: str) -> bool:
     try:
         os.unlink(ticket)  # noqa: PTH108
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # It is gone, and another user may have one there.
         return False
     return True
 
@@ -330,9 +338,9 @@ def _end_with_host() -> None:
 def _work(ticket: str) -> bytes:
     """Run the job of a ticket, and return its outcome. Nothing means that it is in a file."""
     job = b""
-    with suppress(FileNotFoundError):
-        job = Path(ticket).read_bytes()
-    if not _take(ticket):
+    with suppress(OSError), open(ticket, "rb", opener=_at_once) as file:
+        job = file.read()
+    if not ticket.endswith(f"-{_hash(job)}") or not _take(ticket):
         return pickle.dumps((True, None))  # The caller has cancelled the call.
     outcome = _outcome_of(job)
     if len(outcome) <= IN_PIPE:
@@ -343,6 +351,10 @@ def _work(ticket: str) -> bytes:
     except OSError as error:
         return _packed_error(OSError(f"the result cannot leave its process: {error}"))
     return b""
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # It may be a pipe of another user.
 
 
 def _private(path: str, flags: int) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -241,6 +242,33 @@ def test_a_call_that_was_cancelled_in_the_queue_never_begins(tmp_path):
         assert asyncio.run(main(executor)) == (True, "done")
 
     assert (tmp_path / "other").exists() and not (tmp_path / "trace").exists()
+
+
+def test_no_job_of_another_user_runs(tmp_path, monkeypatch):
+    """Somebody who puts a job, or a pipe, where that of a cancelled call was, gets nothing done."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    async def main(executor):
+        async with full(executor, tmp_path) as (hung, queued):
+            before = {*tmp_path.glob("functool-call-*")}
+            queued.cancel()
+            await asyncio.wait({queued})
+            [ticket] = before - {*tmp_path.glob("functool-call-*")}
+            forged = bodies.__name__, "note", (str(tmp_path / "forged"),), {}
+            if os.path.lexists(tmp_path / "as_pipe"):
+                os.mkfifo(ticket)
+            else:
+                ticket.write_bytes(pickle.dumps(forged))
+            hung.cancel()
+            await asyncio.wait({hung})
+            return await executor(bodies.note, str(tmp_path / "other"))
+
+    for _ in range(2):
+        with ProcessExecutor(max_workers=1) as executor:
+            assert asyncio.run(asyncio.wait_for(main(executor), 60)) == "done"
+        assert not (tmp_path / "forged").exists()
+        (tmp_path / "pid").unlink()
+        (tmp_path / "as_pipe").touch()
 
 
 def test_no_ticket_is_left(tmp_path, monkeypatch):
