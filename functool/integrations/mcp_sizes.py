@@ -13,7 +13,8 @@ MAX_VALUES = 500_000
 """How many values and names the JSON of one message may have. 4 MB of usual JSON have as many."""
 
 MAX_ITEMS = 10_000
-"""How many items a list of the protocol may have, such as the content of an answer."""
+"""How many items a list of the protocol may have, such as the content of an answer. All lists of a
+message together may have twice as many."""
 
 SHORT = 64
 """How many digits a number may have that counts as one value."""
@@ -83,17 +84,19 @@ class Values:
 
 
 def has_long_list(message: Any) -> bool:
-    """Whether a list in a message is longer than a list of the protocol may be.
+    """Whether a list of the protocol in a message is too long, or all of its lists together are.
 
     The parts that may have any form, such as structured content, may have longer ones.
     """
     waiting = [message]
+    left = 2 * MAX_ITEMS
     while waiting:
         found = waiting.pop()
+        left -= len(found) if isinstance(found, list) else 0
         if isinstance(found, dict):
             found = [value for name, value in found.items() if name not in _FREE]
         if isinstance(found, list):
-            if len(found) > MAX_ITEMS:
+            if len(found) > MAX_ITEMS or left < 0:
                 return True
             waiting += found
     return False

@@ -98,6 +98,8 @@ def test_long_lists_of_the_protocol():
     assert has_long_list({"inputRequests": {str(n): 0 for n in range(len(long))}})
     assert has_long_list({"content": [{"annotations": {"audience": long}}]})
     assert not has_long_list({"content": long[1:]})
+    assert not has_long_list({"content": [{"type": "text", "text": "a"}] * mcp_sizes.MAX_ITEMS})
+    assert has_long_list({"content": [{"annotations": {"audience": long[1:]}}] * 2})
     assert not has_long_list({"content": [], "structuredContent": {"rows": long}, "_meta": long})
     assert not has_long_list({"tools": [{"inputSchema": {"enum": long}}]})
 
