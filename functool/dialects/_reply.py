@@ -99,6 +99,11 @@ class Written:
         return ToolCall(name=self.name, arguments=self.text, id=self.id)
 
 
+MAX_HINTS = 10
+"""To how many unknown names of a reply the answer names those that are close. To find them among
+thousands of tools takes a hundredth of a second, and one chunk may hold a thousand calls."""
+
+
 class Reply:
     """Collects one reply. A dialect reads the chunks, and calls these methods with their content.
 
@@ -112,6 +117,7 @@ class Reply:
         self.failure: StreamBroken | None = None
         self._tools = tools
         self._lenient: dict[str, bool] = {}
+        self._unknown = 0
         self._open: dict[Any, Written] = {}
         self._events: list[StreamEvent] = []
         self._settled: list[Written] = []
@@ -148,7 +154,9 @@ class Reply:
         if self._tools is not None:
             tool = self._tools.get(call.name)
             if tool is None:
-                self.refuse(call, UnknownToolError(call.name, self._tools))
+                known = self._tools if self._unknown < MAX_HINTS else ()
+                self._unknown += 1
+                self.refuse(call, UnknownToolError(call.name, known))
             else:
                 call.watch = tool.watch()
                 # A tool that does not refuse what is no JSON may mend it.

@@ -586,6 +586,16 @@ def test_a_call_is_refused_while_it_is_written():
     assert [r.error.type for r in results] == ["UnknownToolError", "ArgumentError"]
 
 
+def test_many_unknown_names_are_answered_at_once():
+    """The first ten of a reply are compared with the known names; the others are refused all the same."""
+    reader = openai_chat.StreamReader(toolset())
+    events = [reader.feed(chunk(begin(n, "serach"))) for n in range(12)]
+    said = [str(refused.error) for _, refused in events]
+
+    assert [text.count("Did you mean 'search'") for text in said] == [1] * 10 + [0] * 2
+    assert said[-1] == "There is no tool named 'serach'."
+
+
 class Bench:
     """Tools that note when they begin and end."""
 
