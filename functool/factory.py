@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from functool.binding.problems import echoes
 from functool.errors import DefinitionError, UnknownToolError
 from functool.tool import Tool
 from functool.toolset import Toolset
@@ -71,10 +72,8 @@ class ToolFactory:
             checked = config_class.model_validate({} if config is None else config)
         except ValidationError as error:
             # `from None`: pydantic's message shows the values, which may be secrets.
-            problems = [
-                f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in error.errors()
-            ]
-            raise DefinitionError(f"{name!r}: bad configuration. {'; '.join(problems)}") from None
+            problems = "; ".join(map(_problem, error.errors()))
+            raise DefinitionError(f"{name!r}: bad configuration. {problems}") from None
         try:
             tool = builder(checked)
         except DefinitionError:
@@ -153,6 +152,14 @@ class ToolFactory:
         if name not in self._known:
             raise DefinitionError(str(UnknownToolError(name, self._known)))
         return self._known[name]
+
+
+def _problem(detail: Any) -> str:
+    """Return where a configuration is wrong, and why, without its value."""
+    why, where = detail["msg"], ".".join(map(str, detail["loc"])) or "config"
+    if detail["type"] != "missing" and echoes(why, detail["input"], frozenset()):
+        why = f"not valid ({detail['type']})"
+    return f"{where}: {why}"
 
 
 def _annotated_config(builder: Builder) -> type[BaseToolConfig] | None:

@@ -3,13 +3,15 @@
 import json
 import sys
 from enum import Enum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
 
 import pytest
-from pydantic import Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from functool import Context, DefinitionError, FunctionTool, Tool, ToolCall, ToolResult, Toolset
 from functool.factory import BaseToolConfig, ToolFactory
+from functool.testing import MockTool
 
 
 class Engine(Enum):
@@ -311,3 +313,27 @@ def test_load_names_bad_entry_points_and_keeps_the_good_ones(installed: Any) -> 
     with pytest.raises(DefinitionError, match="(?s)'bad'.*'gone'"):
         factory.load()
     assert factory.names() == ["ready"]
+
+
+def test_a_message_that_quotes_a_value_is_not_repeated():
+    """Some of pydantic's own messages hold the value, which may be a secret."""
+
+    class A(BaseModel):
+        kind: Literal["a"]
+
+    class B(BaseModel):
+        kind: Literal["b"]
+
+    class Config(BaseToolConfig):
+        zone: ZoneInfo | None = None
+        auth: Annotated[A | B, Field(discriminator="kind")] | None = None
+
+    factory = ToolFactory()
+    factory.register("t", lambda config: MockTool("t", ""), Config)
+    for config, said in (
+        ({"zone": "sk-secret"}, "zone: not valid (zoneinfo_str)"),
+        ({"auth": {"kind": "sk-secret"}}, "auth: not valid (union_tag_invalid)"),
+    ):
+        with pytest.raises(DefinitionError) as caught:
+            factory.build("t", config)
+        assert str(caught.value) == f"'t': bad configuration. {said}"

@@ -140,7 +140,7 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
     message = str(detail["msg"])
     if kind not in _KNOWN_ERRORS:
         message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-        if _echoes(message := message[:500], detail.get("input"), known):
+        if echoes(message := message[:500], detail.get("input"), known):
             return {"expected": "a value that the tool's own check accepts"}
         return {"expected": message, "own_words": True}
     message = message.replace("input is too short", "as ISO 8601 writes it")
@@ -151,14 +151,14 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
     return {"expected": f"a value {wanted}" if is_adjective else wanted}
 
 
-def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
-    """Whether an author's message may repeat a value that was sent.
+def echoes(message: str, sent: Any, known: Set[str]) -> bool:
+    """Whether a message may repeat a value that was sent.
 
     It may if it contains four successive characters of the value, or all of a short value.
     """
     if isinstance(sent, (dict, list)):
         items = [*sent.values(), *(sent.keys() - known)] if isinstance(sent, dict) else sent
-        return any(_echoes(message, item, known) for item in items)
+        return any(echoes(message, item, known) for item in items)
     text, message = str(sent).casefold(), message.casefold()
     if len(text) < 4:
         return bool(text) and text in message

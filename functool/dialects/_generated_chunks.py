@@ -55,19 +55,20 @@ class GeneratedChunks:
             reply.end(_word(blocked), complete=False)
 
     def _candidate(self, candidate: Any, reply: Reply) -> None:
-        for part in get(get(candidate, "content"), "parts") or ():
+        parts = get(get(candidate, "content"), "parts") or ()
+        for number, part in enumerate(parts, 1):
             if not get(part, "thought"):
                 reply.say(get(part, "text"))
             entry = get(part, "function_call", "functionCall")
             if entry is not None:
-                self._call(entry, reply)
+                self._call(entry, reply, number == len(parts) and is_cut_off(candidate))
         reason = get(candidate, "finish_reason", "finishReason")
         if reason is not None and _word(reason) != "FINISH_REASON_UNSPECIFIED":
             # A call whose last piece is missing has lost some, whatever the reason says.
             cut = self._cut or self._open is not None
             reply.end(_word(reason), complete=_word(reason) == "STOP" and not cut)
 
-    def _call(self, entry: Any, reply: Reply) -> None:
+    def _call(self, entry: Any, reply: Reply, cut: bool) -> None:
         name, args = get(entry, "name"), get(entry, "args")
         if self._open is None or name:
             if not name:
@@ -78,7 +79,7 @@ class GeneratedChunks:
             self._fits = True
         if args and not isinstance(args, Mapping):
             raise mismatch("the arguments of a call as an object", args)
-        continues, text = bool(get(entry, "will_continue", "willContinue")), None
+        continues, text = cut or bool(get(entry, "will_continue", "willContinue")), None
         try:
             for piece in get(entry, "partial_args", "partialArgs") or () if self._fits else ():
                 self._place(piece)
@@ -122,6 +123,11 @@ class GeneratedChunks:
         if self._gaps > MAX_GAPS:
             raise ArgumentError("the pieces of the arguments leave out too many items of a list")
         items += [None] * missing
+
+
+def is_cut_off(candidate: Any) -> bool:
+    """Whether a candidate ends where its answer reached the limit of tokens."""
+    return _word(get(candidate, "finish_reason", "finishReason")) == "MAX_TOKENS"
 
 
 def _word(reason: Any) -> str:

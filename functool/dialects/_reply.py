@@ -100,8 +100,9 @@ class Written:
 
 
 MAX_HINTS = 10
-"""To how many unknown names of a reply the answer names those that are close. To find them among
-thousands of tools takes a hundredth of a second, and one chunk may hold a thousand calls."""
+"""After how many refused calls of a reply the others are checked only when they run. To find the
+names that are close to an unknown one takes a hundredth of a second, and one chunk may hold a
+thousand calls."""
 
 
 class Reply:
@@ -117,7 +118,7 @@ class Reply:
         self.failure: StreamBroken | None = None
         self._tools = tools
         self._lenient: dict[str, bool] = {}
-        self._unknown = 0
+        self._refused = 0
         self._open: dict[Any, Written] = {}
         self._events: list[StreamEvent] = []
         self._settled: list[Written] = []
@@ -154,8 +155,7 @@ class Reply:
         if self._tools is not None:
             tool = self._tools.get(call.name)
             if tool is None:
-                known = self._tools if self._unknown < MAX_HINTS else ()
-                self._unknown += 1
+                known = self._tools if self._refused < MAX_HINTS else ()
                 self.refuse(call, UnknownToolError(call.name, known))
             else:
                 call.watch = tool.watch()
@@ -178,7 +178,8 @@ class Reply:
             return
         was_closed = call.brackets.closed
         rest = call.brackets.feed(text)
-        error = None if call.watch is None else call.watch.feed(text)
+        watch = call.watch if self._refused < MAX_HINTS else None
+        error = None if watch is None else watch.feed(text)
         closes = call.brackets.closed and not was_closed
         if closes and call.lenient:
             closes = _is_object(call.text.removesuffix(rest))
@@ -269,6 +270,7 @@ class Reply:
 
     def refuse(self, call: Written, error: ToolError) -> None:
         """Refuse a call."""
+        self._refused += 1
         call.ready, call.error = False, error
         self._settled.append(call)
         self._events.append(CallRefused(call.call, error))

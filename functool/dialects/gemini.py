@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from functool import FileContent, ImageContent, Tool, ToolCall, ToolResult
-from functool.dialects._generated_chunks import GeneratedChunks
+from functool.dialects._generated_chunks import GeneratedChunks, is_cut_off
 from functool.dialects._rules import Rules, split
 from functool.dialects._stream import Reader
 from functool.dialects._walk import render
@@ -21,6 +21,7 @@ from functool.dialects._wire import (
     Tools,
     argument_losses,
     call,
+    cut_off,
     fresh,
     get,
     listed,
@@ -106,11 +107,15 @@ def calls(message: Any) -> list[ToolCall]:
     if message is None or parts is None or not listed(parts):
         raise mismatch("a GenerateContentResponse, a Content or their dict", message)
     found = [get(part, "function_call", "functionCall") for part in parts]
-    return [
+    made = [
         call(get(entry, "name"), get(entry, "args"), get(entry, "id"))
         for entry in found
         if entry is not None
     ]
+    candidate = message if content is message else candidates[0]
+    if found and found[-1] is not None and is_cut_off(candidate):
+        made[-1] = cut_off(made[-1])
+    return made
 
 
 def result(result: ToolResult, *, name: str = "") -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """The dialect of Google's Gemini API, with both of its fields."""
 
+import asyncio
 from typing import Literal
 
 import pytest
 
-from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult
+from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult, Toolset
 from functool.dialects import gemini
 from tests.dialects import samples
 from tests.dialects.loopback import server_sent, serving
@@ -319,3 +320,24 @@ def test_calls_come_from_the_sdks_stream():
         == found[:1]
     )
     assert [result.text for result in answers(found)] == ['["cats 0","cats 1"]', "pong"]
+
+
+@pytest.mark.parametrize(("reason", "runs"), [("MAX_TOKENS", False), ("STOP", True)])
+def test_a_call_in_which_the_answer_was_cut_off_does_not_run(reason, runs):
+    """The last part of an answer may lack arguments, also if it looks whole; the calls before it run."""
+    parts = [{"functionCall": {"name": "wipe", "args": {}, "id": each}} for each in "ab"]
+    message = {"candidates": [{"content": {"parts": parts}, "finishReason": reason}]}
+    wiped = []
+
+    @FunctionTool
+    async def wipe(what: str = "all") -> None:
+        wiped.append(what)
+
+    async def main():
+        reader = gemini.StreamReader(Toolset([wipe]))
+        reader.feed(message)
+        return await Toolset([wipe]).call_all(gemini.calls(message)), await reader.run(None)
+
+    for results in asyncio.run(main()):
+        assert [result.success for result in results] == [True, runs]
+    assert len(wiped) == 2 + 2 * runs

@@ -587,13 +587,17 @@ def test_a_call_is_refused_while_it_is_written():
 
 
 def test_many_unknown_names_are_answered_at_once():
-    """The first ten of a reply are compared with the known names; the others are refused all the same."""
+    """After ten refused calls of a reply, no name is compared with the known ones until the calls run."""
     reader = openai_chat.StreamReader(toolset())
     events = [reader.feed(chunk(begin(n, "serach"))) for n in range(12)]
     said = [str(refused.error) for _, refused in events]
 
     assert [text.count("Did you mean 'search'") for text in said] == [1] * 10 + [0] * 2
     assert said[-1] == "There is no tool named 'serach'."
+    late = reader.feed(chunk(begin(12, "search", '{"limit": {}}')))
+    assert [type(event) for event in late] == [CallStarted, ArgumentsDelta, CallReady]
+    reader.feed(END)
+    assert asyncio.run(reader.run())[-1].error.type == "ArgumentError"
 
 
 class Bench:
