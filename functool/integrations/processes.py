@@ -25,6 +25,7 @@ import inspect
 import multiprocessing
 import os
 import pickle
+import secrets
 import signal
 import tempfile
 import threading
@@ -55,8 +56,8 @@ IN_PIPE = 2_048
 """The most bytes of an outcome that a worker sends through the pipe. The system sends them at once.
 """
 
-RESULT = ".result"
-"""What the name of a file with a large outcome has after that of its ticket."""
+SECRET = 16
+"""How many random bytes a job begins with."""
 
 
 class WorkerDied(Interrupted):
@@ -115,7 +116,7 @@ class ProcessExecutor:
         while True:
             attempts += 1
             ticket = _new_ticket(job)
-            result = ticket + RESULT
+            result = _result_of(ticket, job)
             try:
                 outcome = await self._outcome(ticket)
             except (ProcessExpired, concurrent.futures.BrokenExecutor) as error:
@@ -252,6 +253,11 @@ def _hash(job: bytes) -> str:
     return hashlib.sha256(job).hexdigest()
 
 
+def _result_of(ticket: str, job: bytes) -> str:
+    """Return the path of a large outcome. Nobody who cannot read the job knows it beforehand."""
+    return str(Path(ticket).with_name(f"functool-result-{_hash(job[:SECRET])}"))
+
+
 def _take(ticket: str) -> bool:
     try:
         os.unlink(ticket)  # noqa: PTH108
@@ -299,7 +305,8 @@ def _packed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> byte
             "a module, on its top level"
         )
     try:
-        return pickle.dumps((func.__module__, func.__qualname__, args, kwargs))
+        job = pickle.dumps((func.__module__, func.__qualname__, args, kwargs))
+        return secrets.token_bytes(SECRET) + job
     except Exception as error:
         raise TypeError(f"an argument of {name} cannot go to another process: {error}") from error
 
@@ -346,7 +353,7 @@ def _work(ticket: str) -> bytes:
     if len(outcome) <= IN_PIPE:
         return outcome
     try:
-        with open(ticket + RESULT, "xb", opener=_private) as file:
+        with open(_result_of(ticket, job), "xb", opener=_private) as file:
             file.write(outcome)
     except OSError as error:
         return _packed_error(OSError(f"the result cannot leave its process: {error}"))
@@ -364,7 +371,7 @@ def _private(path: str, flags: int) -> int:
 def _outcome_of(job: bytes) -> bytes:
     """Run a job, and return its pickled outcome: whether it succeeded, and its value or error."""
     try:
-        module, qualname, args, kwargs = pickle.loads(job)
+        module, qualname, args, kwargs = pickle.loads(job[SECRET:])
         value = _find(module, qualname)(*args, **kwargs)
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))

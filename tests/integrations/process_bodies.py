@@ -119,7 +119,7 @@ def die_on_the_way(folder: str) -> bytes:
     main = threading.main_thread().ident
 
     def die() -> None:
-        while not list(Path(folder).glob("*.result")):
+        while not list(Path(folder).glob("functool-result-*")):
             if sys._current_frames()[main].f_code.co_name == "_send":
                 break
         os.kill(os.getpid(), signal.SIGKILL)

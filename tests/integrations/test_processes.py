@@ -271,6 +271,25 @@ def test_no_job_of_another_user_runs(tmp_path, monkeypatch):
         (tmp_path / "as_pipe").touch()
 
 
+def test_nobody_knows_the_file_of_a_result_beforehand(tmp_path, monkeypatch):
+    """Somebody who makes files with the names that a waiting call shows costs it nothing."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    async def main(executor):
+        async with full(executor, tmp_path) as (hung, queued):
+            large = asyncio.ensure_future(executor(bytes, 100_000))
+            queued.cancel()
+            await asyncio.sleep(0.2)
+            for ticket in tmp_path.glob("functool-call-*"):
+                ticket.with_name(f"{ticket.name}.result").touch()
+                ticket.with_name(ticket.name.replace("call", "result")).touch()
+            hung.cancel()
+            return len(await large)
+
+    with ProcessExecutor(max_workers=1) as executor:
+        assert asyncio.run(asyncio.wait_for(main(executor), 60)) == 100_000
+
+
 def test_no_ticket_is_left(tmp_path, monkeypatch):
     """Calls that ended, failed, died or were cancelled leave no file behind."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tickets"))
