@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from importlib.metadata import entry_points
 from inspect import signature
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from functool.binding.problems import echoes
+from functool.binding.problems import quotes_value
 from functool.errors import DefinitionError, UnknownToolError
 from functool.tool import Tool
 from functool.toolset import Toolset
@@ -72,7 +72,8 @@ class ToolFactory:
             checked = config_class.model_validate({} if config is None else config)
         except ValidationError as error:
             # `from None`: pydantic's message shows the values, which may be secrets.
-            problems = "; ".join(map(_problem, error.errors()))
+            known = config_class.model_fields.keys()
+            problems = "; ".join(_problem(detail, known) for detail in error.errors())
             raise DefinitionError(f"{name!r}: bad configuration. {problems}") from None
         try:
             tool = builder(checked)
@@ -154,11 +155,10 @@ class ToolFactory:
         return self._known[name]
 
 
-def _problem(detail: Any) -> str:
+def _problem(detail: Any, known: Set[str]) -> str:
     """Return where a configuration is wrong, and why, without its value."""
-    why, where = detail["msg"], ".".join(map(str, detail["loc"])) or "config"
-    if detail["type"] != "missing" and echoes(why, detail["input"], frozenset()):
-        why = f"not valid ({detail['type']})"
+    where = ".".join(map(str, detail["loc"])) or "config"
+    why = f"not valid ({detail['type']})" if quotes_value(detail, known) else detail["msg"]
     return f"{where}: {why}"
 
 

@@ -9,7 +9,7 @@ from contextlib import nullcontext, suppress
 from typing import Any, TypeVar
 
 from functool.call import ToolCall, ToolResult
-from functool.executors import in_thread
+from functool.executors import in_thread, limits_around
 
 LARGE = 262_144
 """From how many characters on a value is large."""
@@ -46,8 +46,15 @@ def is_large(value: ToolCall | ToolResult) -> bool:
 
 async def in_thread_if(large: bool, work: Callable[..., T], *args: Any) -> T:
     """Return `work(*args)`. If it works on a large value, call it on a thread, and in its turn."""
-    made: T = await in_thread(in_turn_if, True, work, *args) if large else work(*args)
-    return made
+    if not large:
+        return work(*args)
+    # If the call is cancelled meanwhile, no body goes on: this has no effect.
+    token = limits_around.set(())
+    try:
+        made: T = await in_thread(in_turn_if, True, work, *args)
+        return made
+    finally:
+        limits_around.reset(token)
 
 
 def in_turn_if(large: bool, work: Callable[..., T], *args: Any) -> T:

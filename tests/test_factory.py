@@ -326,11 +326,13 @@ def test_a_message_that_quotes_a_value_is_not_repeated():
 
     class Config(BaseToolConfig):
         zone: ZoneInfo | None = None
+        mode: Literal["read", "write"] = "read"
         auth: Annotated[A | B, Field(discriminator="kind")] | None = None
 
     factory = ToolFactory()
     factory.register("t", lambda config: MockTool("t", ""), Config)
     for config, said in (
+        ({"mode": "readd"}, "mode: Input should be 'read' or 'write'"),
         ({"zone": "sk-secret"}, "zone: not valid (zoneinfo_str)"),
         ({"auth": {"kind": "sk-secret"}}, "auth: not valid (union_tag_invalid)"),
     ):

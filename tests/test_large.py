@@ -195,3 +195,40 @@ def test_what_is_remembered_of_a_large_call_is_read_in_a_thread(monkeypatch, ite
     asyncio.run(take(ToolCall(name="take", arguments={"items": items}), Context()))
 
     assert [name == "functool" for name in seen] == [beside]
+
+
+def test_a_time_limit_while_a_guardrail_looks_leaves_no_body_behind():
+    """The answer says that the tool was stopped, as a thread that only looks has no effect."""
+    over = threading.Event()
+
+    def looks(call, context):
+        over.wait(30)
+
+    looks.takes_long = True
+
+    @FunctionTool(input_guardrails=[looks], timeout=0.05)
+    async def take(items: list[Any]) -> None: ...
+
+    try:
+        result = asyncio.run(take(ToolCall(name="take", arguments={"items": MANY})))
+    finally:
+        over.set()
+
+    assert result.text.endswith("within 0.05 seconds and was stopped.")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_child_that_is_forked_during_a_pause_keeps_its_collector():
+    """It runs again, and also after the child has paused it once more."""
+    begun, over = threading.Event(), threading.Event()
+    thread = threading.Thread(target=paused_gc, args=(lambda: begun.set() or over.wait(),))
+    thread.start()
+    begun.wait()
+    if (pid := os.fork()) == 0:
+        first = gc.isenabled()
+        paused_gc(int)
+        os._exit(0 if first and gc.isenabled() else 1)
+    over.set()
+    thread.join()
+
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -140,7 +140,7 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
     message = str(detail["msg"])
     if kind not in _KNOWN_ERRORS:
         message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-        if echoes(message := message[:500], detail.get("input"), known):
+        if _echoes(message := message[:500], detail.get("input"), known):
             return {"expected": "a value that the tool's own check accepts"}
         return {"expected": message, "own_words": True}
     message = message.replace("input is too short", "as ISO 8601 writes it")
@@ -151,14 +151,21 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
     return {"expected": f"a value {wanted}" if is_adjective else wanted}
 
 
-def echoes(message: str, sent: Any, known: Set[str]) -> bool:
+def quotes_value(detail: Any, known: Set[str]) -> bool:
+    """Whether pydantic's message of a problem may repeat the value. Most of its own never do."""
+    kind, message = detail["type"], str(detail["msg"])
+    may = kind not in _KNOWN_ERRORS or kind in ("union_tag_invalid", "uuid_parsing")
+    return may and _echoes(message, detail["input"], known)
+
+
+def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
     """Whether a message may repeat a value that was sent.
 
     It may if it contains four successive characters of the value, or all of a short value.
     """
     if isinstance(sent, (dict, list)):
         items = [*sent.values(), *(sent.keys() - known)] if isinstance(sent, dict) else sent
-        return any(echoes(message, item, known) for item in items)
+        return any(_echoes(message, item, known) for item in items)
     text, message = str(sent).casefold(), message.casefold()
     if len(text) < 4:
         return bool(text) and text in message

@@ -17,6 +17,7 @@ from functool.dialects._wire import get, mismatch
 _FIELDS = ("candidates", "prompt_feedback", "usage_metadata", "response_id", "model_version")
 _NAMES = {*_FIELDS, "promptFeedback", "usageMetadata", "responseId", "modelVersion"}
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[(['\"])(.*?)\3\]", re.DOTALL | re.ASCII)
+CUT_OFF = "the arguments are not one whole JSON object"
 MAX_GAPS = 1_000
 """How many items of lists may be missing in the pieces of one call."""
 
@@ -32,6 +33,7 @@ class GeneratedChunks:
 
     def __init__(self) -> None:
         self._open: Written | None = None
+        self._last: Written | None = None  # The call behind which nothing has come yet.
         self._cut = False  # Whether a call began before the last piece of another one.
         self._pieces: dict[str, Any] = {}
         self._gaps = 0
@@ -56,12 +58,18 @@ class GeneratedChunks:
 
     def _candidate(self, candidate: Any, reply: Reply) -> None:
         parts = get(get(candidate, "content"), "parts") or ()
-        for number, part in enumerate(parts, 1):
+        is_cut = is_cut_off(candidate)
+        last = last_call(parts) if is_cut else None
+        for part in parts:
             if not get(part, "thought"):
                 reply.say(get(part, "text"))
             entry = get(part, "function_call", "functionCall")
             if entry is not None:
-                self._call(entry, reply, number == len(parts) and is_cut_off(candidate))
+                self._call(entry, reply, entry is last)
+            elif get(part, "text"):
+                self._last = None
+        if is_cut and self._last is not None and self._last.error is None and last is None:
+            reply.refuse(self._last, ArgumentError(CUT_OFF))
         reason = get(candidate, "finish_reason", "finishReason")
         if reason is not None and _word(reason) != "FINISH_REASON_UNSPECIFIED":
             # A call whose last piece is missing has lost some, whatever the reason says.
@@ -74,7 +82,7 @@ class GeneratedChunks:
             if not name:
                 raise no_such_call()
             self._cut = self._cut or self._open is not None
-            self._open = reply.start(self._count, name, get(entry, "id"))
+            self._open = self._last = reply.start(self._count, name, get(entry, "id"))
             self._count, self._pieces, self._gaps = self._count + 1, {}, 0
             self._fits = True
         if args and not isinstance(args, Mapping):
@@ -123,6 +131,14 @@ class GeneratedChunks:
         if self._gaps > MAX_GAPS:
             raise ArgumentError("the pieces of the arguments leave out too many items of a list")
         items += [None] * missing
+
+
+def last_call(parts: Any) -> Any:
+    """Return the call behind which nothing comes in these parts, or None."""
+    full = [
+        part for part in parts if get(part, "text") or get(part, "function_call", "functionCall")
+    ]
+    return get(full[-1], "function_call", "functionCall") if full else None
 
 
 def is_cut_off(candidate: Any) -> bool:

@@ -99,7 +99,7 @@ class Written:
         return ToolCall(name=self.name, arguments=self.text, id=self.id)
 
 
-MAX_HINTS = 10
+MAX_REFUSED = 10
 """After how many refused calls of a reply the others are checked only when they run. To find the
 names that are close to an unknown one takes a hundredth of a second, and one chunk may hold a
 thousand calls."""
@@ -155,7 +155,7 @@ class Reply:
         if self._tools is not None:
             tool = self._tools.get(call.name)
             if tool is None:
-                known = self._tools if self._refused < MAX_HINTS else ()
+                known = self._tools if self._refused < MAX_REFUSED else ()
                 self.refuse(call, UnknownToolError(call.name, known))
             else:
                 call.watch = tool.watch()
@@ -178,7 +178,7 @@ class Reply:
             return
         was_closed = call.brackets.closed
         rest = call.brackets.feed(text)
-        watch = call.watch if self._refused < MAX_HINTS else None
+        watch = call.watch if self._refused < MAX_REFUSED else None
         error = None if watch is None else watch.feed(text)
         closes = call.brackets.closed and not was_closed
         if closes and call.lenient:

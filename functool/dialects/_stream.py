@@ -41,7 +41,8 @@ class Reader:
 
     Args:
         tools: A tool, several, or a `Toolset`. `run` needs them. With tools, a call that can no
-            longer become valid is refused while it is still being written.
+            longer become valid is refused while it is still being written. After ten refused calls
+            of a reply, the others are checked when they run.
     """
 
     def __init__(self, parser: Parser, tools: Tools | None) -> None:

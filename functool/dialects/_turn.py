@@ -24,6 +24,7 @@ class Turn:
         self._begun: dict[int, asyncio.Task[ToolResult]] = {}
         limit = tools.max_concurrency
         self._gate = None if limit is None else asyncio.Semaphore(limit)
+        self._pace = asyncio.Lock()
         kinds = [tool.settings for tool in tools.enabled(context)]
         self._early = not any(kind.is_exclusive or kind.takes_control for kind in kinds)
         self.changed = asyncio.Event()
@@ -53,6 +54,8 @@ class Turn:
 
     async def _answer(self, call: ToolCall) -> ToolResult:
         try:
+            async with self._pace:  # One chunk may begin a thousand calls. Each check takes time.
+                await asyncio.sleep(0)
             async with self._gate or nullcontext():
                 return await self._tools.call(call, self._context)
         except Tripwire:

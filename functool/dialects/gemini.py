@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from functool import FileContent, ImageContent, Tool, ToolCall, ToolResult
-from functool.dialects._generated_chunks import GeneratedChunks, is_cut_off
+from functool.dialects._generated_chunks import GeneratedChunks, is_cut_off, last_call
 from functool.dialects._rules import Rules, split
 from functool.dialects._stream import Reader
 from functool.dialects._walk import render
@@ -113,7 +113,7 @@ def calls(message: Any) -> list[ToolCall]:
         if entry is not None
     ]
     candidate = message if content is message else candidates[0]
-    if found and found[-1] is not None and is_cut_off(candidate):
+    if is_cut_off(candidate) and last_call(parts) is not None:
         made[-1] = cut_off(made[-1])
     return made
 

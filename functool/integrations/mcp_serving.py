@@ -154,7 +154,8 @@ def _one_more_server() -> Iterator[None]:
             # that one stays, which ignores signals and ends every later stream of the process.
             if threading.current_thread() is threading.main_thread():
                 for number, handler in handlers.items():
-                    signal.signal(number, handler)
+                    if handler is not None:  # None is one that Python did not set.
+                        signal.signal(number, handler)
 
 
 def http_app(

@@ -371,7 +371,7 @@ def _private(path: str, flags: int) -> int:
 def _outcome_of(job: bytes) -> bytes:
     """Run a job, and return its pickled outcome: whether it succeeded, and its value or error."""
     try:
-        module, qualname, args, kwargs = pickle.loads(job[SECRET:])
+        module, qualname, args, kwargs = pickle.loads(memoryview(job)[SECRET:])
         value = _find(module, qualname)(*args, **kwargs)
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))

@@ -310,23 +310,29 @@ class CallTool(WrapperTool):
             ArgumentError: The arguments are not those of `call_tool`.
             UnknownToolError: There is no such tool.
         """
+        inner = self._described(call)
+        return self._named(inner.name, context), inner
+
+    def _described(self, call: ToolCall) -> ToolCall:
+        """Return the call that the arguments of a call describe."""
         given = self.bind(call.arguments).arguments
-        name = given["name"]
-        if name not in self._tools:
-            close = self._catalog.search(name, 3, context)
-            raise UnknownToolError(name, [m.tool.name for m in close if m.tool.name in self._tools])
-        inner = replace(
+        return replace(
             call,
-            name=name,
+            name=given["name"],
             arguments=_as_sent(call.arguments, given.get("arguments")),
             metadata=_inner_metadata(call.metadata),
         )
-        return self._tools[name], inner
+
+    def _named(self, name: str, context: Context[Any] | None) -> Tool:
+        if name not in self._tools:
+            close = self._catalog.search(name, 3, context)
+            raise UnknownToolError(name, [m.tool.name for m in close if m.tool.name in self._tools])
+        return self._tools[name]
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Run the named tool with its own checks and guardrails."""
-        large = is_large(call)
-        tool, inner = await in_thread_if(large, paused_gc, self.reached, call, context)
+        inner = await in_thread_if(is_large(call), paused_gc, self._described, call)
+        tool = self._named(inner.name, context)
         if not tool.is_enabled(context):
             raise ToolDisabledError.of(tool.name)
         if tool.name not in self._made:

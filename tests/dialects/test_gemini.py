@@ -5,7 +5,15 @@ from typing import Literal
 
 import pytest
 
-from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult, Toolset
+from functool import (
+    FileContent,
+    FunctionTool,
+    SchemaTool,
+    ToolCall,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+)
 from functool.dialects import gemini
 from tests.dialects import samples
 from tests.dialects.loopback import server_sent, serving
@@ -323,10 +331,20 @@ def test_calls_come_from_the_sdks_stream():
 
 
 @pytest.mark.parametrize(("reason", "runs"), [("MAX_TOKENS", False), ("STOP", True)])
-def test_a_call_in_which_the_answer_was_cut_off_does_not_run(reason, runs):
+@pytest.mark.parametrize(
+    ("behind", "after"),
+    [([], None), ([{"text": ""}], None), ([], []), ([], [{"text": ""}])],
+    ids=["at once", "before an empty text", "in a chunk of its own", "with an empty text"],
+)
+def test_a_call_in_which_the_answer_was_cut_off_does_not_run(behind, after, reason, runs):
     """The last part of an answer may lack arguments, also if it looks whole; the calls before it run."""
     parts = [{"functionCall": {"name": "wipe", "args": {}, "id": each}} for each in "ab"]
-    message = {"candidates": [{"content": {"parts": parts}, "finishReason": reason}]}
+    ended = {"finishReason": reason}
+    message = {"candidates": [{"content": {"parts": [*parts, *behind]}, **ended}]}
+    chunks = [message]
+    if after is not None:
+        chunks = [{"candidates": [{"content": {"parts": parts}}]}]
+        chunks += [{"candidates": [{"content": {"parts": after}, **ended}]}]
     wiped = []
 
     @FunctionTool
@@ -334,10 +352,34 @@ def test_a_call_in_which_the_answer_was_cut_off_does_not_run(reason, runs):
         wiped.append(what)
 
     async def main():
-        reader = gemini.StreamReader(Toolset([wipe]))
-        reader.feed(message)
-        return await Toolset([wipe]).call_all(gemini.calls(message)), await reader.run(None)
+        called = await Toolset([wipe]).call_all(gemini.calls(message))
+        return called, await gemini.StreamReader(Toolset([wipe])).run(None, chunks)
 
     for results in asyncio.run(main()):
         assert [result.success for result in results] == [True, runs]
     assert len(wiped) == 2 + 2 * runs
+
+
+def test_early_calls_of_one_chunk_begin_one_after_the_other():
+    """Each begins in an iteration of the event loop of its own, as each check takes time."""
+    parts = [{"functionCall": {"name": "look", "args": {}}} for _ in range(5)]
+    chunk = {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
+    seen, now = [], [0]
+
+    @FunctionTool(settings=ToolSettings(read_only=True))
+    async def look() -> None:
+        seen.append(now[0])
+
+    async def tick():
+        while True:
+            now[0] += 1
+            await asyncio.sleep(0)
+
+    async def main():
+        ticking = asyncio.create_task(tick())
+        await gemini.StreamReader(Toolset([look])).run(None, [chunk])
+        ticking.cancel()
+
+    asyncio.run(main())
+
+    assert len(seen) == len({*seen}) == 5

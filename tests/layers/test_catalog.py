@@ -1000,3 +1000,19 @@ def test_the_inner_call_of_a_large_call_is_read_in_a_thread(monkeypatch, items, 
 
     assert asyncio.run(calling).value == len(items)
     assert [name == "functool" for name in seen] == [beside]
+
+
+def test_a_large_call_of_an_unknown_tool_asks_on_the_event_loop():
+    """The author's `is_enabled` is called there, as always."""
+    seen = []
+
+    def enabled(context):
+        seen.append(threading.current_thread().name)
+        return True
+
+    tool = FunctionTool(lambda: None, name="take", settings=ToolSettings(is_enabled=enabled))
+    sent = json.dumps({"name": "takes", "arguments": {"items": [[]] * 100_000}})
+    calling = Catalog([tool]).fixed().call(ToolCall(name="call_tool", arguments=sent))
+
+    assert "take" in asyncio.run(calling).text
+    assert seen and "functool" not in seen
