@@ -56,16 +56,10 @@ def paused_gc(work: Callable[..., T], *args: Any) -> T:
             gc.enable()
 
 
-def _end_pauses() -> None:
-    """In a forked child: it has no thread that would end a pause."""
-    if _pauses:
-        _pauses.clear()
-        gc.enable()
-
-
 _pauses: list[object] = []
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_end_pauses)
+if hasattr(os, "register_at_fork"):  # A forked child has no thread that would end a pause.
+    os.register_at_fork(after_in_child=lambda: gc.enable() if _pauses else None)
+    os.register_at_fork(after_in_child=_pauses.clear)
 
 
 def is_texts(value: Any) -> bool:
