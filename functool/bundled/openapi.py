@@ -129,8 +129,7 @@ class OpenAPITool(Tool):
             call.arguments if isinstance(call.arguments, Mapping) else json.loads(call.arguments)
         )
         # In a thread if it is large: half a million items take seconds.
-        large = is_large(ToolResult(value=arguments))
-        request = await in_thread_if(large, prepare, self._operation, arguments)
+        request = await in_thread_if(is_large(call), prepare, self._operation, arguments)
         answer = await self._wire.send(
             request, await self._keyring.credentials(self._operation.security)
         )

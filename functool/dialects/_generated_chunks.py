@@ -11,13 +11,12 @@ from typing import Any
 
 from functool import ArgumentError
 from functool.binding.json_text import MAX_DEPTH
-from functool.dialects._reply import TOO_DEEP, Reply, Written, no_such_call
+from functool.dialects._reply import NOT_WHOLE, TOO_DEEP, Reply, Written, no_such_call
 from functool.dialects._wire import get, mismatch
 
 _FIELDS = ("candidates", "prompt_feedback", "usage_metadata", "response_id", "model_version")
 _NAMES = {*_FIELDS, "promptFeedback", "usageMetadata", "responseId", "modelVersion"}
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[(['\"])(.*?)\3\]", re.DOTALL | re.ASCII)
-CUT_OFF = "the arguments are not one whole JSON object"
 MAX_GAPS = 1_000
 """How many items of lists may be missing in the pieces of one call."""
 
@@ -58,25 +57,23 @@ class GeneratedChunks:
 
     def _candidate(self, candidate: Any, reply: Reply) -> None:
         parts = get(get(candidate, "content"), "parts") or ()
-        is_cut = is_cut_off(candidate)
-        last = last_call(parts) if is_cut else None
         for part in parts:
             if not get(part, "thought"):
                 reply.say(get(part, "text"))
             entry = get(part, "function_call", "functionCall")
             if entry is not None:
-                self._call(entry, reply, entry is last)
+                self._call(entry, reply)
             elif get(part, "text"):
                 self._last = None
-        if is_cut and self._last is not None and self._last.error is None and last is None:
-            reply.refuse(self._last, ArgumentError(CUT_OFF))
+        if is_cut_off(candidate) and self._last is not None and self._last.error is None:
+            reply.refuse(self._last, ArgumentError(NOT_WHOLE))
         reason = get(candidate, "finish_reason", "finishReason")
         if reason is not None and _word(reason) != "FINISH_REASON_UNSPECIFIED":
             # A call whose last piece is missing has lost some, whatever the reason says.
             cut = self._cut or self._open is not None
             reply.end(_word(reason), complete=_word(reason) == "STOP" and not cut)
 
-    def _call(self, entry: Any, reply: Reply, cut: bool) -> None:
+    def _call(self, entry: Any, reply: Reply) -> None:
         name, args = get(entry, "name"), get(entry, "args")
         if self._open is None or name:
             if not name:
@@ -87,7 +84,7 @@ class GeneratedChunks:
             self._fits = True
         if args and not isinstance(args, Mapping):
             raise mismatch("the arguments of a call as an object", args)
-        continues, text = cut or bool(get(entry, "will_continue", "willContinue")), None
+        continues, text = bool(get(entry, "will_continue", "willContinue")), None
         try:
             for piece in get(entry, "partial_args", "partialArgs") or () if self._fits else ():
                 self._place(piece)

@@ -21,7 +21,12 @@ from functool.dialects._events import (
 
 _MARK = re.compile(r'["\\{}\[\]]')
 _JSON_SPACE = " \t\r\n"
+NOT_WHOLE = "the arguments are not one whole JSON object"
 TOO_DEEP = "the arguments are nested too deeply"
+MAX_REFUSED = 10
+"""After how many refused calls of a reply the others are checked only when they run. To find the
+names that are close to an unknown one takes a hundredth of a second, and one chunk may hold a
+thousand calls."""
 
 
 def mixed_streams(problem: str) -> ValueError:
@@ -97,12 +102,6 @@ class Written:
     def call(self) -> ToolCall:
         """The call with its text so far."""
         return ToolCall(name=self.name, arguments=self.text, id=self.id)
-
-
-MAX_REFUSED = 10
-"""After how many refused calls of a reply the others are checked only when they run. To find the
-names that are close to an unknown one takes a hundredth of a second, and one chunk may hold a
-thousand calls."""
 
 
 class Reply:
@@ -261,7 +260,7 @@ class Reply:
         if may_mend or (complete and blank):
             self._make_ready(call)
         else:
-            self.refuse(call, ArgumentError("the arguments are not one whole JSON object"))
+            self.refuse(call, ArgumentError(NOT_WHOLE))
 
     def _make_ready(self, call: Written) -> None:
         call.ready = True

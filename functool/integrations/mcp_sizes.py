@@ -66,7 +66,7 @@ class Values:
 
     def _take(self, line: str) -> None:
         self._blank = self._blank and not line
-        self._head = (self._head + line)[: LONGEST_WAIT + 1]
+        self._head = (self._head + line[: LONGEST_WAIT + 1])[: LONGEST_WAIT + 1]
         if self._events and self._head.startswith("retry:") and len(self._head) > LONGEST_WAIT:
             self._waits = True  # No float is so large, and the SDK would end the connection.
         pieces = line.split('"')
