@@ -38,7 +38,7 @@ from functool.schema.signature import FunctionSchema, describe, returned_schema
 from functool.schema.strict import Codec
 from functool.time_limit import deliver_last
 from functool.tool import Tool
-from functool.trip import Trip
+from functool.trip import Trip, started
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -268,7 +268,7 @@ class FunctionTool(Tool, Generic[P, R]):
         `invoke` does not need this method. It serves a subclass that calls `super().run(...)`.
         """
         sent: Any = self.sent_form(call.arguments)
-        trip = Trip(self, with_arguments(call, sent), call.id, context, [], [])
+        trip = started(self, with_arguments(call, sent), context)
         trip.values = self.binding.values(sent)
         try:
             return await self._result_of(await self._call_function(trip), trip)

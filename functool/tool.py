@@ -48,7 +48,7 @@ from functool.options import (
 from functool.schema.json_schema import checked_parameters
 from functool.schema.publish import Strict, publish
 from functool.time_limit import checked_timeout, deliver_last, failure_or_raise, within
-from functool.trip import Trip, verified
+from functool.trip import Trip, started, verified
 
 MAX_ARGUMENT_BYTES = 1_048_576
 """The default limit of a call's arguments as text, in bytes of UTF-8."""
@@ -280,7 +280,7 @@ class Tool(ABC):
         if context is not None and not isinstance(context, Context):
             raise wrong_context(context)
         try:
-            limit, trip = self.timeout, Trip(self, call, call.id, context, [], [])
+            limit, trip = self.timeout, started(self, call, context)
         except AttributeError:  # Asking for its attributes is faster than checking its type.
             if isinstance(call, ToolCall):
                 raise TypeError(f"{type(self).__name__} must call super().__init__(...)") from None

@@ -29,27 +29,25 @@ _UNBOUND: Any = object()
 _AFTER_APPROVAL = "after a person had approved them; put require_approval behind it"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, init=False)
 class Trip:
-    """The state of one call.
+    """The state of one call. `started` makes it.
 
     `sent` is the call as the model wrote it, and `values` are the validated Python values for the
     body. `id` is that of the call that came in: a hook may replace the call. `record` lists what
-    guardrails did. `labels` are the untrusted tools behind the result; the view shares this list.
-    `inner_decision` is the one on a call inside this one. `made_view` is the view, once a step has
-    needed it.
+    guardrails did. `inner_decision` is the one on a call inside this one. `made_view` is the view,
+    once a step has needed it.
     """
 
     tool: Any  # A `Tool`: its file imports this one.
     sent: ToolCall
     id: str
+    values: Any
+    record: list[dict[str, str]]
+    inner_decision: dict[str, Any] | None
+    made_view: Context[Any] | None
     _context: Context[Any] | None
-    record: list[dict[str, str]]  # Empty at first. A factory of the default would take longer.
-    labels: list[str]  # Also empty at first.
-    values: Any = _UNBOUND
-    inner_decision: dict[str, Any] | None = None
-    made_view: Context[Any] | None = None
-    _call: ToolCall | None = None
+    _call: ToolCall | None
 
     @property
     def call(self) -> ToolCall:
@@ -76,10 +74,15 @@ class Trip:
             if self._context is None:  # A new context is nobody else's, so it is the view.
                 self.made_view = Context()
                 self.made_view.call, self.made_view.schema = call, schema
+                self.made_view.inner_labels = []
             else:
                 self.made_view = self._context.for_call(call, schema)
-            self.made_view.inner_labels = self.labels
         return self.made_view
+
+    @property
+    def labels(self) -> list[str]:
+        """The untrusted tools behind the result. The view has this list."""
+        return [] if self.made_view is None else self.made_view.inner_labels or []
 
     @property
     def context(self) -> Context[Any]:
@@ -175,31 +178,31 @@ class Trip:
 
     def label(self, result: ToolResult) -> None:
         """Record the untrusted tools behind a result, in case it is replaced."""
-        self.labels += labels.result_labels(result)
+        if names := labels.result_labels(result):
+            self.view.add_labels(names)
 
     def with_labels(self, result: ToolResult) -> ToolResult:
         """Add the labels to the result of a body or a layer.
 
         A layer around it may store it, replace it, or raise with its text.
         """
-        if type(result.metadata) is not dict or result.metadata:  # A mapping may refuse `bool`.
-            self.label(result)
-        if not self.labels:
-            return result
-        names = [*dict.fromkeys(map(str, self.labels))]
-        return changed(result, metadata={**metadata_of(result), "sources": names})
+        self.label(result)
+        if names := [*dict.fromkeys(map(str, self.labels))]:
+            return changed(result, metadata={**metadata_of(result), "sources": names})
+        return result
 
     def with_metadata(self, result: ToolResult) -> ToolResult:
         """Return a result with the call's id, and with what is known about the call as metadata.
 
         That is the guardrail actions, the labels, a decision, and what the notes of the call hold.
         """
-        notes = self.made_view.notes if self.made_view is not None else {}
         if type(result.metadata) is not dict or result.metadata:  # A mapping may refuse `bool`.
             self.label(result)
-        known = notes or self.record or self.labels or self.inner_decision or self.sent.metadata
-        if known or self.tool.settings.untrusted:
+        view = self.made_view
+        known = self.sent.metadata or self.tool.settings.untrusted or self.inner_decision
+        if known or (view is not None and (view.notes or self.record or view.inner_labels)):
             own = {"decision": self.inner_decision} if self.inner_decision else {}
+            notes = {} if view is None else view.notes
             metadata = {**own, **metadata_of(result), **self._metadata(notes)}
             return changed(result, call_id=self.id, metadata=metadata)
         return result if result.call_id == self.id else changed(result, call_id=self.id)
@@ -241,6 +244,19 @@ class Trip:
         with suppress(Exception):  # The author's value may raise anything.
             what = trusted.remember, self.context, result, self.sent, sent.values()
             await in_thread_if(is_large(result) or is_large(self.sent), paused_gc, *what)
+
+
+def started(tool: Any, call: ToolCall, context: Context[Any] | None) -> Trip:
+    """Return the trip of a call, without the cost of `__init__`.
+
+    Raises:
+        AttributeError: The call is not a `ToolCall`.
+    """
+    trip = Trip()
+    trip.tool, trip.sent, trip.id, trip._context = tool, call, call.id, context
+    trip.values, trip.record = _UNBOUND, []
+    trip.inner_decision = trip.made_view = trip._call = None
+    return trip
 
 
 def verified(answer: Any, hook: str, name: str, kind: type[Any] = ToolResult) -> Any:
