@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -40,15 +40,25 @@ MOST_ASKED = 100
 
 _ASKED = "functool.agents.asked"
 _UNASKED = "functool.agents.unasked"
-"""The key in `context.state` of the calls that passed without a person and have not run yet.
+"""The key in `context.state` of the calls that were asked about and have not run yet.
 
-They are a dict: their names and ids, and the ids of the grants that cover them.
+They are a dict from their names and ids to an `_Asked`.
 """
 _NO_JSON = "The arguments of this call cannot be written as JSON, so nobody was asked."
 _TOO_OFTEN = "An approver was asked about this call too often, so it did not run."
 
 USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 """The names under which `AgentTool` reports an agent's usage."""
+
+
+class _Asked(NamedTuple):
+    """A call that a framework has asked about, and the ids of the grants that cover it.
+
+    `used` is None if a person decides about the call.
+    """
+
+    occurrence: str
+    used: list[str] | None
 
 
 Agreement = tuple[ApprovalRequest | None, Mapping[str, Any] | None]
@@ -300,34 +310,50 @@ async def _asks(
 
 
 async def passes_unasked(
-    tool: Tool, arguments: Mapping[str, Any] | str, call_id: str, context: Context[Any]
+    tool: Tool,
+    arguments: Mapping[str, Any] | str,
+    call_id: str,
+    context: Context[Any],
+    *,
+    occurrence: str = "",
 ) -> bool:
     """Whether a call may run without a person. Remember it until `passed_unasked`.
 
     A framework asks this about all calls of a turn before the first of them runs. So a grant lets
     no more calls pass than it has uses. When in doubt the answer is no.
+
+    Args:
+        tool: The tool that is called.
+        arguments: The arguments that the model wrote.
+        call_id: The id of the call.
+        context: The context of the run.
+        occurrence: Tells the calls of one id apart, where a framework lets them share one. Nobody
+            can tell them apart when they run, so only the first of them may pass.
     """
-    unasked: dict[tuple[str, str], list[str]] = context.state.setdefault(_UNASKED, {})
+    asked: dict[tuple[str, str], _Asked] = context.state.setdefault(_UNASKED, {})
     key = tool.name, call_id
-    used = unasked[key] = []
+    if key in asked and asked[key].occurrence != occurrence:
+        return False
+    used: list[str] = []
+    asked[key] = _Asked(occurrence, used)
 
     def granted(call: ToolCall, view: Context[Any]) -> bool:
         # A grant may be used up when its call runs. So the calls that have passed count as uses.
-        taken = Counter(chain.from_iterable(unasked.values()))
+        taken = Counter(chain.from_iterable(one.used or () for one in asked.values()))
         left = [grant.id for grant in covering(call, view) if grant.uses > taken[grant.id]]
         used.extend(left[:1])
         return bool(left)
 
     passes = not await asker(tool, granted=granted)(arguments, call_id, context)
     if not passes:
-        unasked.pop(key, None)
+        asked[key] = _Asked(occurrence, None)
     return passes
 
 
 def passed_unasked(call: ToolCall, context: Context[Any]) -> bool:
     """Whether a call, which runs now, has passed without a person. Forget it."""
-    unasked = context.state.get(_UNASKED, {})
-    return unasked.pop((call.name, call.id), None) is not None
+    asked = context.state.get(_UNASKED, {}).pop((call.name, call.id), None)
+    return asked is not None and asked.used is not None
 
 
 async def decide(call: ToolCall, context: Context[Any]) -> Decision:

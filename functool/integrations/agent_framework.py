@@ -188,7 +188,8 @@ def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content],
         tool, arguments = known.get(function_call.name), function_call.parse_arguments()
         if tool is None or not isinstance(arguments, Mapping):
             return False
-        return await passes_unasked(tool, arguments, function_call.call_id or "", context)
+        call_id, occurrence = function_call.call_id or "", function_call.id or ""
+        return await passes_unasked(tool, arguments, call_id, context, occurrence=occurrence)
 
     return rule
 
