@@ -14,7 +14,15 @@ os.environ["RAY_TOOLS_HOST"] = "1"
 
 import ray
 
-from functool import Context, DefinitionError, FunctionTool, ToolCall, Toolset, Tripwire, WrapperTool
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ToolCall,
+    Toolset,
+    Tripwire,
+    WrapperTool,
+)
 from functool.executors import in_thread
 from functool.guardrails import require_approval
 from functool.integrations.ray import on_ray
