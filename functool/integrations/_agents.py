@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -40,25 +40,16 @@ MOST_ASKED = 100
 
 _ASKED = "functool.agents.asked"
 _UNASKED = "functool.agents.unasked"
-"""The key in `context.state` of the calls that were asked about and have not run yet.
+"""The key in `context.state` of the calls that a framework has asked about, and that have not run.
 
-They are a dict from their names and ids to an `_Asked`.
+They are a dict from their names and ids to their occurrence and the ids of the grants that cover
+them. There is None in place of the ids where a person decides.
 """
 _NO_JSON = "The arguments of this call cannot be written as JSON, so nobody was asked."
 _TOO_OFTEN = "An approver was asked about this call too often, so it did not run."
 
 USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 """The names under which `AgentTool` reports an agent's usage."""
-
-
-class _Asked(NamedTuple):
-    """A call that a framework has asked about, and the ids of the grants that cover it.
-
-    `used` is None if a person decides about the call.
-    """
-
-    occurrence: str
-    used: list[str] | None
 
 
 Agreement = tuple[ApprovalRequest | None, Mapping[str, Any] | None]
@@ -330,30 +321,31 @@ async def passes_unasked(
         occurrence: Tells the calls of one id apart, where a framework lets them share one. Nobody
             can tell them apart when they run, so only the first of them may pass.
     """
-    asked: dict[tuple[str, str], _Asked] = context.state.setdefault(_UNASKED, {})
+    known: dict[tuple[str, str], tuple[str, list[str] | None]]
+    known = context.state.setdefault(_UNASKED, {})
     key = tool.name, call_id
-    if key in asked and asked[key].occurrence != occurrence:
+    if key in known and known[key][0] != occurrence:
         return False
     used: list[str] = []
-    asked[key] = _Asked(occurrence, used)
+    known[key] = occurrence, used
 
     def granted(call: ToolCall, view: Context[Any]) -> bool:
         # A grant may be used up when its call runs. So the calls that have passed count as uses.
-        taken = Counter(chain.from_iterable(one.used or () for one in asked.values()))
+        taken = Counter(chain.from_iterable(ids or () for _, ids in known.values()))
         left = [grant.id for grant in covering(call, view) if grant.uses > taken[grant.id]]
         used.extend(left[:1])
         return bool(left)
 
     passes = not await asker(tool, granted=granted)(arguments, call_id, context)
     if not passes:
-        asked[key] = _Asked(occurrence, None)
+        known[key] = occurrence, None
     return passes
 
 
 def passed_unasked(call: ToolCall, context: Context[Any]) -> bool:
     """Whether a call, which runs now, has passed without a person. Forget it."""
-    asked = context.state.get(_UNASKED, {}).pop((call.name, call.id), None)
-    return asked is not None and asked.used is not None
+    _, used = context.state.get(_UNASKED, {}).pop((call.name, call.id), ("", None))
+    return used is not None
 
 
 async def decide(call: ToolCall, context: Context[Any]) -> Decision:

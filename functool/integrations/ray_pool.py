@@ -16,16 +16,7 @@ from weakref import WeakKeyDictionary
 import ray
 from ray.exceptions import RayError
 
-from functool import (
-    DefinitionError,
-    Tool,
-    ToolCall,
-    ToolError,
-    ToolResult,
-    Toolset,
-    Tripwire,
-    WrapperTool,
-)
+from functool import DefinitionError, ToolCall, ToolError, ToolResult, Toolset, Tripwire
 from functool.integrations.ray_worker import (
     Worker,
     packed_chunk,
@@ -338,16 +329,10 @@ def _packed(tools: Toolset) -> bytes:
             pickle.loads(pickle.dumps(tool))
         except Exception as error:
             raise DefinitionError(
-                f"the tool {tool.name!r} cannot go to another machine: {error}. {_remedy(tool)}"
+                f"the tool {tool.name!r} cannot go to another machine: {error}. Define it in a"
+                " module, on its top level, and put wrappers around what on_ray returns"
             ) from error
     return pickle.dumps(tools)
-
-
-def _remedy(tool: Tool) -> str:
-    # A wrapper has no name by which a worker could find it. It is sent with its guardrails.
-    if isinstance(tool, WrapperTool):
-        return "Wrap the tool that on_ray returns"
-    return "Define it in a module, on its top level"
 
 
 def _options(resources: Mapping[str, float]) -> dict[str, Any]:

@@ -411,7 +411,7 @@ def test_a_tool_that_cannot_travel_is_refused(cluster):
 def test_a_wrapper_that_cannot_travel_is_refused(cluster):
     """A wrapper travels with its guardrails; the error says to wrap what `on_ray` returns, and that works."""
     asked = WrapperTool(ray_tools.add, input_guardrails=[require_approval()])
-    with pytest.raises(DefinitionError, match="Wrap the tool that on_ray returns"):
+    with pytest.raises(DefinitionError, match="put wrappers around what on_ray returns"):
         on_ray(asked)
 
     outside = WrapperTool(on_ray(ray_tools.add), input_guardrails=[require_approval()])
