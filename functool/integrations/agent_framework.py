@@ -180,7 +180,9 @@ def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content],
 
     Args:
         tools: The tools that were exported. The rule finds the tool of a call by name.
-        context: The functool `Context` that the run has as its kwarg `deps`. It holds the grants.
+        context: The functool `Context` that the run has as its kwarg `deps`. It holds the grants. A
+            call that passes counts as approved in a run with another context, so make the rule anew
+            for each user.
     """
     known = {tool.name: tool for tool in as_list(tools)}
 
