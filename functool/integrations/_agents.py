@@ -40,9 +40,10 @@ MOST_ASKED = 100
 
 _ASKED = "functool.agents.asked"
 _UNASKED = "functool.agents.unasked"
-"""The key in `context.state` of the calls that passed without a person and have not run yet.
+"""The key in `context.state` of the calls that a framework has asked about, and that have not run.
 
-They are a dict: their names and ids, and the ids of the grants that cover them.
+They are a dict from their names and ids to their occurrence and the ids of the grants that cover
+them. There is None in place of the ids where a person decides.
 """
 _NO_JSON = "The arguments of this call cannot be written as JSON, so nobody was asked."
 _TOO_OFTEN = "An approver was asked about this call too often, so it did not run."
@@ -300,34 +301,51 @@ async def _asks(
 
 
 async def passes_unasked(
-    tool: Tool, arguments: Mapping[str, Any] | str, call_id: str, context: Context[Any]
+    tool: Tool,
+    arguments: Mapping[str, Any] | str,
+    call_id: str,
+    context: Context[Any],
+    *,
+    occurrence: str = "",
 ) -> bool:
     """Whether a call may run without a person. Remember it until `passed_unasked`.
 
     A framework asks this about all calls of a turn before the first of them runs. So a grant lets
     no more calls pass than it has uses. When in doubt the answer is no.
+
+    Args:
+        tool: The tool that is called.
+        arguments: The arguments that the model wrote.
+        call_id: The id of the call.
+        context: The context of the run.
+        occurrence: Tells the calls of one id apart, where a framework lets them share one. Nobody
+            can tell them apart when they run, so only the first of them may pass.
     """
-    unasked: dict[tuple[str, str], list[str]] = context.state.setdefault(_UNASKED, {})
+    known: dict[tuple[str, str], tuple[str, list[str] | None]]
+    known = context.state.setdefault(_UNASKED, {})
     key = tool.name, call_id
-    used = unasked[key] = []
+    if key in known and known[key][0] != occurrence:
+        return False
+    used: list[str] = []
+    known[key] = occurrence, used
 
     def granted(call: ToolCall, view: Context[Any]) -> bool:
         # A grant may be used up when its call runs. So the calls that have passed count as uses.
-        taken = Counter(chain.from_iterable(unasked.values()))
+        taken = Counter(chain.from_iterable(ids or () for _, ids in known.values()))
         left = [grant.id for grant in covering(call, view) if grant.uses > taken[grant.id]]
         used.extend(left[:1])
         return bool(left)
 
     passes = not await asker(tool, granted=granted)(arguments, call_id, context)
     if not passes:
-        unasked.pop(key, None)
+        known[key] = occurrence, None
     return passes
 
 
 def passed_unasked(call: ToolCall, context: Context[Any]) -> bool:
     """Whether a call, which runs now, has passed without a person. Forget it."""
-    unasked = context.state.get(_UNASKED, {})
-    return unasked.pop((call.name, call.id), None) is not None
+    _, used = context.state.get(_UNASKED, {}).pop((call.name, call.id), ("", None))
+    return used is not None
 
 
 async def decide(call: ToolCall, context: Context[Any]) -> Decision:

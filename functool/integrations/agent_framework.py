@@ -180,7 +180,9 @@ def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content],
 
     Args:
         tools: The tools that were exported. The rule finds the tool of a call by name.
-        context: The functool `Context` that the run has as its kwarg `deps`. It holds the grants.
+        context: The functool `Context` that the run has as its kwarg `deps`. It holds the grants. A
+            call that passes counts as approved in a run with another context, so make the rule anew
+            for each user.
     """
     known = {tool.name: tool for tool in as_list(tools)}
 
@@ -188,7 +190,8 @@ def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content],
         tool, arguments = known.get(function_call.name), function_call.parse_arguments()
         if tool is None or not isinstance(arguments, Mapping):
             return False
-        return await passes_unasked(tool, arguments, function_call.call_id or "", context)
+        call_id, occurrence = function_call.call_id or "", function_call.id or ""
+        return await passes_unasked(tool, arguments, call_id, context, occurrence=occurrence)
 
     return rule
 

@@ -7,11 +7,11 @@ of the package that had them as constants.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, overload
 
 from functool import Context, Tool, ToolCall, ToolResult, Tripwire, WrapperTool
-from functool.call import metadata_of, to_json
+from functool.call import cut_str, metadata_of, to_json, valid_text
 from functool.layers import some_tools
 
 try:
@@ -83,7 +83,7 @@ class _Traced(WrapperTool):
             except BaseException as raised:  # The span of a cancelled call has to say so.
                 span.set_attribute("error.type", type(raised).__name__)
                 is_told = self._content and isinstance(raised, Tripwire)
-                said = str(raised) if is_told else type(raised).__name__
+                said = cut_str(raised) if is_told else type(raised).__name__
                 span.set_status(Status(StatusCode.ERROR, said))
                 raise
             self._conclude(span, result)
@@ -94,11 +94,12 @@ class _Traced(WrapperTool):
             {"gen_ai.tool.type": "function", "gen_ai.tool.description": self.schema.description}
         )
         if call.id:
-            span.set_attribute("gen_ai.tool.call.id", call.id)
+            span.set_attribute("gen_ai.tool.call.id", cut_str(call.id))
         if self._content:
-            sent = call.arguments
-            text = sent if isinstance(sent, str) else to_json(dict(sent))
-            span.set_attribute("gen_ai.tool.call.arguments", text)
+            sent: Any = call.arguments  # The tool has not checked them yet.
+            plain = dict(sent) if isinstance(sent, Mapping) else sent
+            text = plain if isinstance(plain, str) else to_json(plain)
+            span.set_attribute("gen_ai.tool.call.arguments", valid_text(text))
 
     def _conclude(self, span: Span, result: ToolResult) -> None:
         if result.error is not None:

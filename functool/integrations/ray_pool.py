@@ -330,7 +330,7 @@ def _packed(tools: Toolset) -> bytes:
         except Exception as error:
             raise DefinitionError(
                 f"the tool {tool.name!r} cannot go to another machine: {error}. Define it in a"
-                " module, on its top level"
+                " module, on its top level, and put wrappers around what on_ray returns"
             ) from error
     return pickle.dumps(tools)
 

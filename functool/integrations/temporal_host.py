@@ -64,7 +64,8 @@ class Host:
         """
         if not isinstance(call.id, str) or not call.id:
             raise conflict_without_id()
-        key = key_of(self._run, self._tool.name, call.id)
+        # No key ends like the id of a later activity of another call.
+        key = key_of(self._run, self._tool.name, call.id).replace("~", "%7E")
         request = request_of(self._tool, call, self._run)
         agreements = Agreements(call, context)
         for link in count(1):

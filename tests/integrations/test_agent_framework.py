@@ -405,6 +405,46 @@ def test_a_rule_lets_a_grant_cover_no_more_calls_than_it_has_uses(kwargs: Any) -
     assert (asyncio.run(main()), paid) == (["call-1", "call-2"], [9])
 
 
+@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize("amounts", [(9, 9, 9), (7, 9), (9, 7)], ids=["equal", "asked", "passed"])
+def test_calls_of_one_id_share_no_pass_of_a_rule(amounts: tuple[int, ...], approved: bool) -> None:
+    """Calls of a turn may have the same id. A grant of one use covers one of them, and a person decides about the others."""
+    paid: list[int] = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    context = Context()
+    context.grant(Grant.of(pay, {"amount": 9}, uses=1))
+    rule = agent_framework.approval_rule(pay, context)
+    agent = Agent(
+        client=ScriptedClient([("call_0", "pay", {"amount": amount}) for amount in amounts]),
+        tools=agent_framework.export_all(pay),
+        middleware=[af.ToolApprovalMiddleware(auto_approval_rules=[rule])],
+    )
+    given = {"session": agent.create_session(), "function_invocation_kwargs": {"deps": context}}
+
+    async def main() -> list[int]:
+        asked = []
+        response = await agent.run("go", **given)
+        while response.user_input_requests:
+            (request,) = response.user_input_requests
+            asked.append(request.function_call.parse_arguments()["amount"])
+            answer = Message("user", [request.to_function_approval_response(approved)])
+            response = await agent.run(answer, **given)
+        return asked
+
+    asked = asyncio.run(main())
+    covered = list(amounts)
+    for amount in asked:
+        covered.remove(amount)
+    assert sorted(paid) == sorted(amounts if approved else covered)
+    assert len(covered) + sum(grant.uses for grant in context.grants()) == 1
+
+
 def test_a_call_that_passes_the_rule_uses_up_its_grant() -> None:
     """A grant of two uses covers two calls, one after the other, and no third one."""
     paid: list[int] = []

@@ -1,5 +1,6 @@
 """One `execute_tool` span a call, with the attributes of the GenAI conventions, and nothing without a provider."""
 
+import asyncio
 import sys
 from typing import Any
 
@@ -63,6 +64,19 @@ def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
 
     with pytest.raises(ImportError, match=r"pip install 'functool\[opentelemetry\]'"):
         import functool.integrations.opentelemetry  # noqa: F401
+
+
+@pytest.mark.parametrize("arguments", [5, None, [1], '{"number": "\ud800"}'])
+def test_a_call_that_cannot_be_read_is_told_as_without_a_span(
+    traced: Any, exporter: InMemorySpanExporter, arguments: Any
+) -> None:
+    """Whatever a model sends as arguments and id, the answer is the tool's own, and each attribute can be sent."""
+    sent = ToolCall(name="double", arguments=arguments, id="\ud800")
+    result = asyncio.run(traced(double, content=True).invoke(sent))
+
+    assert result == asyncio.run(double.invoke(sent))
+    [span] = exporter.get_finished_spans()
+    "".join(map(str, (span.attributes or {}).values())).encode()
 
 
 def test_some_tools_come_back_as_they_were_given(traced: Any) -> None:

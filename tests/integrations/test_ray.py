@@ -14,8 +14,17 @@ os.environ["RAY_TOOLS_HOST"] = "1"
 
 import ray
 
-from functool import Context, DefinitionError, FunctionTool, ToolCall, Toolset, Tripwire
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ToolCall,
+    Toolset,
+    Tripwire,
+    WrapperTool,
+)
 from functool.executors import in_thread
+from functool.guardrails import require_approval
 from functool.integrations.ray import on_ray
 from functool.layers.journal import Journal
 from tests.integrations import ray_tools
@@ -397,6 +406,18 @@ def test_a_tool_that_cannot_travel_is_refused(cluster):
 
     with pytest.raises(DefinitionError, match="'local' cannot go to another machine.*top level"):
         on_ray(local)
+
+
+def test_a_wrapper_that_cannot_travel_is_refused(cluster):
+    """A wrapper travels with its guardrails; the error says to wrap what `on_ray` returns, and that works."""
+    asked = WrapperTool(ray_tools.add, input_guardrails=[require_approval()])
+    with pytest.raises(DefinitionError, match="put wrappers around what on_ray returns"):
+        on_ray(asked)
+
+    outside = WrapperTool(on_ray(ray_tools.add), input_guardrails=[require_approval()])
+    given = ToolCall(name="add", arguments={"a": 1})
+    result = asyncio.run(outside.invoke(given, Context(approver=lambda request: True)))
+    assert result.value == 3
 
 
 def test_the_same_kind_comes_back(cluster):

@@ -304,6 +304,23 @@ def test_a_refusal_of_the_worker_is_not_stored(host):
     assert ran == [(1, 2)]
 
 
+def test_an_id_that_looks_like_a_later_try_is_a_call_of_its_own(host):
+    """A call gets no result of another one, also if its id is that one's with `~2`."""
+    refuses = [True, False, False]
+
+    def guard(given, context):
+        if refuses.pop(0):
+            raise GuardrailError("not now")
+
+    add, _ = counted()
+    guarded, ran = counted(input_guardrails=[guard])
+    calls = [call("add", a=1), call("add", a=1), call("add", "1~2", a=1)]
+    results = host.ask([add], *calls, worker_tools=[guarded])
+
+    assert [result.text for result in results] == ["not now", "3", "3"]
+    assert ran == [(1, 2), (1, 2)]
+
+
 def test_an_approval_of_the_host_counts_on_the_worker(host):
     """A person is asked once, on the host, and the call runs once."""
     asked = []
