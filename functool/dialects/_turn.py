@@ -64,8 +64,8 @@ class Turn:
     async def _take_turn(self) -> None:
         """Let the event loop serve other tasks before each call that begins or is refused.
 
-        One chunk may begin a thousand calls. To check one, or to find the tools that are close to an
-        unknown name, takes time.
+        One chunk may begin a thousand calls. It takes time to check one, or to find the tools that
+        are close to an unknown name.
         """
         async with self._pace:
             await asyncio.sleep(0)
