@@ -63,11 +63,16 @@ def told(event: ToolEvent, tool: Tool) -> Mapping[str, Any]:
 
     A value that a generator yields may become the result, and no output guardrail has seen it. So
     it is left out if the tool has output guardrails, or if another tool inside of it yielded it.
+    With output guardrails, the message of an untrusted tool is left out too: its author is somebody
+    else.
     """
-    is_own = event.tool_name in {level.name for level in levels(tool)}
-    if is_own and not tool.all_output_guardrails():
-        return event.data
-    return {name: part for name, part in event.data.items() if name != "value"}
+    inside = [*levels(tool)]
+    is_own = event.tool_name in {level.name for level in inside}
+    is_guarded = bool(tool.all_output_guardrails())
+    hidden = {"value"} if is_guarded or not is_own else set[str]()
+    if is_guarded and any(level.settings.untrusted for level in inside):
+        hidden.add("message")
+    return {name: part for name, part in event.data.items() if name not in hidden}
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:

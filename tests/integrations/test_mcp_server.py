@@ -214,9 +214,16 @@ def test_a_yield_that_no_guardrail_has_seen_is_only_counted(mode):
         context.progress("asking")
         return (await own(ToolCall(name="own", id=context.call.id), context)).text
 
-    server = mcp.server([own, wrapped, around, WrapperTool(plain, name="renamed")])
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    async def foreign(context: Context) -> None:
+        """Pass on what a server says of its progress."""
+        context.progress("key: sk-abc")
+
+    proxied = WrapperTool(foreign, name="proxied", output_guardrails=[hidden])
+    all_tools = [own, wrapped, around, WrapperTool(plain, name="renamed"), foreign, proxied]
+    server = mcp.server(all_tools)
     told = {}
-    for name in ("own", "wrapped", "around", "renamed"):
+    for name in (tool.name for tool in all_tools):
         seen, note = noted()
         served(
             server, lambda client, n=name: client.call_tool(n, progress_callback=note), mode=mode
@@ -228,6 +235,8 @@ def test_a_yield_that_no_guardrail_has_seen_is_only_counted(mode):
         "wrapped": {None},
         "around": {"asking", None},
         "renamed": {"key: sk-abc"},
+        "foreign": {"key: sk-abc"},
+        "proxied": {None},
     }
 
 
