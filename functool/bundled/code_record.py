@@ -145,16 +145,14 @@ class ContextRecord:
         key = f"{name}:{call_id}" if call_id else f"{name}:{digest}"
         record = kept.get(key)
         if record is None:
-            record = cls(tools, digest)
-            if call_id:
-                kept[key] = record
+            record = kept[key] = cls(tools, digest)
         elif record.digest != digest:
             raise AnotherProgram(
                 "Nothing was run: a program with this call id waits in this context, and this is"
                 " another program, or its tools have changed. Give each call an id of its own."
             )
         elif record._running:
-            raise AnotherProgram("Nothing was run: the program of this call id is running already.")
+            raise AnotherProgram("Nothing was run: the program of this call is running already.")
         record.tools = tools
         record._place, record._running = (kept, key), True
         return record

@@ -54,13 +54,21 @@ class Turn:
 
     async def _answer(self, call: ToolCall) -> ToolResult:
         try:
-            async with self._pace:  # One chunk may begin a thousand calls. Each check takes time.
-                await asyncio.sleep(0)
+            await self._take_turn()
             async with self._gate or nullcontext():
                 return await self._tools.call(call, self._context)
         except Tripwire:
             self.tripped = True
             raise
+
+    async def _take_turn(self) -> None:
+        """Let the event loop serve other tasks before each call that begins or is refused.
+
+        One chunk may begin a thousand calls. It takes time to check one, or to find the tools that
+        are close to an unknown name.
+        """
+        async with self._pace:
+            await asyncio.sleep(0)
 
     async def conclude(self, calls: list[Written]) -> list[ToolResult]:
         """Run the remaining calls as `call_all` does, and return every result in order.
@@ -83,6 +91,7 @@ class Turn:
     ) -> ToolResult:
         """Return the result of a refused call. If it had begun, wait for its end first."""
         if began is None:
+            await self._take_turn()
             return await self._tools.refuse(call, error, self._context)
         await asyncio.wait({began})
         # The call has sent its events already, so do not let the toolset refuse it again.

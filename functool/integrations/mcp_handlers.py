@@ -28,7 +28,7 @@ from functool.integrations import mcp_approval as approval
 from functool.integrations.mcp_approval import Approved, Request
 from functool.integrations.mcp_contexts import Contexts, MakeContext, call_id
 from functool.integrations.mcp_served import Served, answer
-from functool.integrations.values import exit_refused
+from functool.integrations.values import exit_refused, told
 from functool.layers.passing import is_passing
 
 Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
@@ -170,7 +170,8 @@ class Handlers:
         self, request: Request, served: Served | None, call: ToolCall, context: Context[Any]
     ) -> ToolResult:
         # The calls of a conversation share its context. Each has to report only its own progress.
-        context = context.heard_by(_progress_to(request))
+        if served is not None:
+            context = context.heard_by(_progress_to(request, served.tool))
         # The client decides which calls run together. `Toolset.call` answers what must not run.
         runs = served is not None and served.tool.is_enabled(context)
         invoke = served.tool.invoke if served and runs else self._toolset.call
@@ -241,7 +242,7 @@ def _is_latest(request: Request) -> bool:
     return request.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-def _progress_to(request: Request) -> Callable[[ToolEvent], Awaitable[None]]:
+def _progress_to(request: Request, tool: Tool) -> Callable[[ToolEvent], Awaitable[None]]:
     # Just below 0, which may be the first report. One more than this is exactly 1.
     last = nextafter(0.0, -inf)
 
@@ -249,13 +250,14 @@ def _progress_to(request: Request) -> Callable[[ToolEvent], Awaitable[None]]:
         nonlocal last
         if event.kind != "tool:progress":
             return
-        done, total = event.data.get("done"), event.data.get("total")
+        data = told(event, tool)
+        done, total = data.get("done"), data.get("total")
         # The protocol requires that progress rises with each report. A body may report otherwise.
         if done is None or not isfinite(done):
             last += 1
         else:
             last = max(float(done), nextafter(last, inf))
-        text = ToolResult.of(event.data.get("message") or event.data.get("value")).text
+        text = ToolResult.of(data.get("message") or data.get("value")).text
         known = total if total is not None and isfinite(total) else None
         await request.session.report_progress(last, known, text or None)
 

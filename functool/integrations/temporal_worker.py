@@ -28,6 +28,7 @@ from functool.integrations.temporal_outcome import (
     outcome_for,
     unknown_outcome,
 )
+from functool.integrations.values import told
 from functool.layers.journal import Journal
 from functool.layers.journal_errors import Interrupted, OutcomeUnknown
 from functool.layers.journal_once import key_of
@@ -148,7 +149,7 @@ async def _run(
     digests = digests if is_first else for_next_attempt(digests)
     recorded, context = with_approval(recorded, context, digests)
     result: ToolResult | Tripwire
-    async with _alive(context, call):
+    async with _alive(context, tool, call):
         try:
             result = await recorded.around(body.around).invoke(call, context)
         except Tripwire as wire:
@@ -174,14 +175,14 @@ def _raise_unless_asked() -> None:
 
 
 @asynccontextmanager
-async def _alive(context: Context[Any], call: ToolCall) -> AsyncIterator[None]:
+async def _alive(context: Context[Any], tool: Tool, call: ToolCall) -> AsyncIterator[None]:
     """Send heartbeats while a call runs, with the last progress that it reported."""
     progress: list[Any] = []
 
     def listen(event: ToolEvent) -> None:
         mine = (event.tool_name, event.call_id) == (call.name, call.id)
         if event.kind == "tool:progress" and mine:  # Calls may share a context.
-            progress[:] = [_plain(event.data)]
+            progress[:] = [_plain(told(event, tool))]
             activity.heartbeat(*progress)
 
     async def beat(seconds: float) -> None:

@@ -297,7 +297,7 @@ def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolC
         # All tools of a manager share the state of its run, for example a budget.
         context.state = self.functool_state
         passing(context)  # An approval that comes after the call would find another context.
-        progress = Progress(self, tool_call)
+        progress = Progress(self, tool, tool_call)
         context.subscribe(progress)
         call = ToolCall(name=tool.name, arguments=tool_call.arguments or {}, id=tool_call.id)
         # Their manager asks only once, when it is made, whether a tool is enabled.

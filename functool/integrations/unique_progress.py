@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from unique_toolkit.agentic.tools.tool_progress_reporter import ProgressState
 from unique_toolkit.language_model.schemas import LanguageModelFunction
 
-from functool import ToolEvent, ToolResult
+from functool import Tool, ToolEvent, ToolResult
+from functool.integrations.values import told
 
 _log = logging.getLogger("functool")
 
@@ -16,7 +18,8 @@ _log = logging.getLogger("functool")
 class Progress:
     """Passes the progress of one call to their reporter. `end` reports how the call ended."""
 
-    def __init__(self, native: Any, tool_call: LanguageModelFunction) -> None:
+    def __init__(self, native: Any, tool: Tool, tool_call: LanguageModelFunction) -> None:
+        self._tool = tool
         self._reporter = native.functool_reporter
         self._name = native.display_name()
         self._tool_call = tool_call
@@ -25,7 +28,7 @@ class Progress:
     async def __call__(self, event: ToolEvent) -> None:
         """Report a progress event. Other events are not for the reporter."""
         if event.kind == "tool:progress" and self._reporter is not None:
-            self._last = _progress_text(event)
+            self._last = _text_of(told(event, self._tool))
             await self._notify(self._last, ProgressState.RUNNING)
 
     async def end(self, result: ToolResult) -> None:
@@ -48,8 +51,7 @@ class Progress:
         )
 
 
-def _progress_text(event: ToolEvent) -> str:
-    data = event.data
+def _text_of(data: Mapping[str, Any]) -> str:
     text = str(data.get("message") or "")
     if "value" in data:
         text = ToolResult.of(data["value"]).text

@@ -18,6 +18,7 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
+    ToolEvent,
     ToolResult,
     WrapperTool,
 )
@@ -55,6 +56,23 @@ def reached(tool: Tool, call: ToolCall) -> Iterator[tuple[Tool, ToolCall]]:
         find = getattr(level, "reached", None)
         if find is not None:
             yield from reached(*find(replace(call, arguments=tool.bind(call.arguments).arguments)))
+
+
+def told(event: ToolEvent, tool: Tool) -> Mapping[str, Any]:
+    """Return the data of a report of progress that may leave the process, during a call of a tool.
+
+    A value that a generator yields may become the result, and no output guardrail has seen it. So
+    it is left out if the tool has output guardrails, or if another tool inside of it yielded it.
+    With output guardrails, the message of an untrusted tool is left out too: its author is somebody
+    else.
+    """
+    inside = [*levels(tool)]
+    is_own = event.tool_name in {level.name for level in inside}
+    is_guarded = bool(tool.all_output_guardrails())
+    hidden = {"value"} if is_guarded or not is_own else set[str]()
+    if is_guarded and any(level.settings.untrusted for level in inside):
+        hidden.add("message")
+    return {name: part for name, part in event.data.items() if name not in hidden}
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:

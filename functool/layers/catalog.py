@@ -22,6 +22,7 @@ from pydantic import Field
 from functool import (
     Context,
     DefinitionError,
+    OutputGuardrail,
     SchemaTool,
     Tool,
     ToolCall,
@@ -282,8 +283,8 @@ class CallTool(WrapperTool):
             ),
             max_argument_bytes=_limit_of(tools.values()),
         )
+        self._tools = tools  # First, because it says which output guardrails there are.
         super().__init__(declared)
-        self._tools = tools
         self._catalog = catalog
         self._funcs: tuple[Any, ...] = ()
         self._made: dict[str, list[Any]] = {}
@@ -292,6 +293,15 @@ class CallTool(WrapperTool):
     def requires_approval(self) -> bool:
         """Whether any of the tools may ask for approval."""
         return super().requires_approval or any(t.requires_approval for t in self._tools.values())
+
+    def all_output_guardrails(self) -> list[OutputGuardrail]:
+        """Return the output guardrails of all tools that it calls, and after them its own.
+
+        Each of those that stand last is the last one of its tool. So they come after the others.
+        """
+        inner = [each for tool in self._tools.values() for each in tool.all_output_guardrails()]
+        inner.sort(key=lambda each: getattr(each, "stands_last", False))
+        return [*inner, *self.output_guardrails]
 
     def watch(self) -> Watch:
         """Return a watch over the outer arguments. The inner ones are checked at the call."""

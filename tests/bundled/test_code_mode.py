@@ -985,6 +985,23 @@ def test_one_program_runs_once_at_a_time():
     assert count == [1]
 
 
+def test_a_program_without_an_id_does_not_run_beside_itself(paying, bank):
+    """Nothing tells the calls apart when one has waited, so each effect would happen once more."""
+    context = Context()
+    call = ToolCall(name="run_code", arguments={"code": WAITING})
+
+    async def twice():
+        return await asyncio.gather(paying(call, context), paying(call, context))
+
+    results = asyncio.run(twice())
+    assert sorted(each.error.type for each in results) == ["AnotherProgram", "ApprovalRequired"]
+    [request] = (r.metadata["approval"] for r in results if "approval" in r.metadata)
+    context.approve(request)
+
+    assert run(paying, WAITING, context, id="").success
+    assert bank.paid == [("a", 1), ("b", 99)]
+
+
 def test_a_program_that_takes_another_way_is_stopped(bank, paying):
     """A program whose calls differ from those of the record stops before any effect."""
     context = Context()

@@ -15,6 +15,7 @@ from functool import (
     ArgumentError,
     Context,
     FunctionTool,
+    ToolResult,
     Toolset,
     ToolSettings,
     Tripwire,
@@ -598,6 +599,30 @@ def test_many_unknown_names_are_answered_at_once():
     assert [type(event) for event in late] == [CallStarted, ArgumentsDelta, CallReady]
     reader.feed(END)
     assert asyncio.run(reader.run())[-1].error.type == "ArgumentError"
+
+
+def test_many_unknown_names_let_other_tasks_run():
+    """The event loop serves other tasks between the refused calls of a reply: each names its close tools."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def turn() -> list[ToolResult]:
+        chunks = [*(chunk(begin(n, "serach", "{}")) for n in range(300)), END]
+        reader = openai_chat.StreamReader(toolset())
+        for each in chunks:
+            reader.feed(each)
+        counter = asyncio.ensure_future(count())
+        results = await reader.run()
+        counter.cancel()
+        return results
+
+    assert {"Did you mean 'search'" in result.text for result in asyncio.run(turn())} == {True}
+    assert turns >= 300
 
 
 class Bench:

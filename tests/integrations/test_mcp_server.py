@@ -33,7 +33,7 @@ from functool import (
     Tripwire,
     WrapperTool,
 )
-from functool.guardrails import require_approval
+from functool.guardrails import redact, require_approval
 from functool.integrations import mcp, mcp_handlers
 from functool.integrations.mcp_served import Served
 from functool.layers.journal import Journal
@@ -194,6 +194,50 @@ def test_progress(during, name, reports):
     during(lambda client: client.call_tool(name, progress_callback=note))
 
     assert seen == reports
+
+
+def test_a_yield_that_no_guardrail_has_seen_is_only_counted(mode):
+    """What a generator yields may be its result: with output guardrails, or inside of another tool, no text is told."""
+
+    async def secret():
+        """Yield a secret."""
+        yield "key: sk-abc"
+
+    hidden = redact([r"sk-\w+"])
+    own = FunctionTool(secret, name="own", output_guardrails=[hidden])
+    plain = FunctionTool(secret, name="plain")
+    wrapped = WrapperTool(plain, name="wrapped", output_guardrails=[hidden])
+
+    @FunctionTool
+    async def around(context: Context) -> str:
+        """Call a tool inside."""
+        context.progress("asking")
+        return (await own(ToolCall(name="own", id=context.call.id), context)).text
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    async def foreign(context: Context) -> None:
+        """Pass on what a server says of its progress."""
+        context.progress("key: sk-abc")
+
+    proxied = WrapperTool(foreign, name="proxied", output_guardrails=[hidden])
+    all_tools = [own, wrapped, around, WrapperTool(plain, name="renamed"), foreign, proxied]
+    server = mcp.server(all_tools)
+    told = {}
+    for name in (tool.name for tool in all_tools):
+        seen, note = noted()
+        served(
+            server, lambda client, n=name: client.call_tool(n, progress_callback=note), mode=mode
+        )
+        told[name] = {message for _, _, message in seen}
+
+    assert told == {
+        "own": {None},
+        "wrapped": {None},
+        "around": {"asking", None},
+        "renamed": {"key: sk-abc"},
+        "foreign": {"key: sk-abc"},
+        "proxied": {None},
+    }
 
 
 def noted():

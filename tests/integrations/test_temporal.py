@@ -41,7 +41,7 @@ with workflow.unsafe.imports_passed_through():
         Tripwire,
         WrapperTool,
     )
-    from functool.guardrails import require_approval
+    from functool.guardrails import redact, require_approval
     from functool.integrations.temporal import activities, durable
     from functool.layers.catalog import Catalog
     from functool.layers.journal import Interrupted, Journal, idempotency_key
@@ -552,6 +552,30 @@ def test_progress_becomes_the_heartbeat(host):
         return details
 
     assert host.during([slow], watched) == [{"message": "halfway", "done": 1, "total": 2}]
+
+
+def test_a_yield_that_no_guardrail_has_seen_is_no_heartbeat(host):
+    """What a generator yields may be its result: with output guardrails, the server does not get it."""
+    told = asyncio.Event()
+
+    @FunctionTool(output_guardrails=[redact([r"sk-\w+"])])
+    async def secret():
+        yield "key: sk-abc"
+        await told.wait()
+
+    async def watched(tools):
+        task = asyncio.create_task(tools.call(call("secret")))
+        handle = host.server.client.get_activity_handle(f"{host.queue}run/secret/1")
+        details = None
+        while not details:
+            await asyncio.sleep(0.1)
+            with suppress(RPCError):  # It has not started yet.
+                shown = await handle.describe(include_heartbeat_details=True)
+                details = await shown.heartbeat_details()
+        told.set()
+        return details, (await task).text
+
+    assert host.during([secret], watched) == ([{}], "key: [redacted]")
 
 
 @pytest.mark.parametrize("told", ["x" * 3_000_000, 10**5_000], ids=["text", "integer"])

@@ -57,7 +57,7 @@ from functool import (
     WrapperTool,
 )
 from functool.factory import BaseToolConfig as OurConfig
-from functool.guardrails import budget, rate_limit, require_approval
+from functool.guardrails import budget, rate_limit, redact, require_approval
 from functool.integrations import unique
 from functool.layers.passing import is_passing
 from functool.layers.spill import Spill
@@ -740,6 +740,21 @@ def test_progress_of_a_generator_is_shown() -> None:
     host = host_of(steps)
     assert host.answer("steps").content == '{"n":2}'
     assert [shown.split(": ", 1)[1] for shown in host.chat.shown[:2]] == ["one", '{"n":2}']
+
+
+def test_a_yield_that_no_guardrail_has_seen_is_not_shown() -> None:
+    """What a generator yields may be its result: the reporter gets no text of a tool with output guardrails."""
+
+    @FunctionTool(output_guardrails=[redact([r"sk-\w+"])])
+    def secret(context: Context) -> Any:
+        """Yield a secret."""
+        context.progress("looking")
+        yield "key: sk-abc"
+
+    host = host_of(secret)
+    assert host.answer("secret").content == "key: [redacted]"
+    assert "looking" in host.chat.shown[0]
+    assert not any("sk-abc" in shown for shown in host.chat.shown)
 
 
 def test_injected_services_are_accepted() -> None:

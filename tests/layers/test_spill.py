@@ -32,6 +32,7 @@ from functool import (
 from functool.guardrails import redact, truncate, trusted_only
 from functool.layers import spill as spill_module
 from functool.layers import spill_reading
+from functool.layers.catalog import Catalog
 from functool.layers.journal import Journal
 from functool.layers.spill import Spill
 from functool.layers.spill_reading import searched
@@ -341,6 +342,25 @@ def test_the_guardrail_stands_last(after):
         WrapperTool(WrapperTool(tool), output_guardrails=[after])
     assert tool.output_guardrails == [spill.guardrail]
     assert WrapperTool(tool, output_guardrails=[Spill().guardrail])
+
+
+def test_the_guardrail_stands_last_behind_call_tool():
+    """A guardrail of a catalogue's `call_tool` is refused too, if a tool that it calls keeps its results."""
+    spill = Spill()
+    tools = [
+        FunctionTool(lambda: "", name=name, output_guardrails=[redact(["x"]), *last])
+        for name, last in (("kept", [spill.guardrail]), ("shown", []))
+    ]
+    fixed = Catalog(tools).fixed()["call_tool"]
+
+    for add in (
+        lambda: fixed.add_output_guardrails([redact(["x"])]),
+        lambda: WrapperTool(fixed, output_guardrails=[redact(["x"])]),
+    ):
+        with pytest.raises(DefinitionError, match="spill has to be the last one"):
+            add()
+    fixed.add_output_guardrails([Spill().guardrail])
+    Catalog(tools[1:]).fixed()["call_tool"].add_output_guardrails([redact(["x"])])
 
 
 def test_a_handle_belongs_to_one_owner():
