@@ -169,6 +169,9 @@ class Endpoint:
             limit = inf
         if is_stream and response.request.method == "GET":
             self.streaming()
+        # The protocol knows no other charset. In one of the server's, commas look like letters to
+        # whoever counts them.
+        response.encoding = "utf-8"
         response.stream = _Limited(response.stream, limit, is_stream)
 
 

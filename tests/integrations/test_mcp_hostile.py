@@ -204,6 +204,24 @@ def test_an_answer_lets_the_event_loop_work(streams, monkeypatch):
     assert len(pauses) > MAX_ANSWER_BYTES // PIECE // 2
 
 
+@pytest.mark.parametrize("charset", ["cp037", "utf-16", "utf-7"])
+def test_the_charset_of_an_answer_is_not_the_servers_choice(charset):
+    """A stream is UTF-8, as its values are counted, and no charset of the server hides them."""
+
+    class Named(mcp_hostile.Handler):
+        def send_header(self, name, value):
+            super().send_header(name, f"{value}; charset={charset}" if "event" in value else value)
+
+    async def work(toolset):
+        return await toolset.call(ToolCall(name="fine"))
+
+    with hostile(streams=True) as server:
+        server.RequestHandlerClass = Named
+        result = during(f"http://127.0.0.1:{server.server_port}/mcp", work)
+
+    assert result.text == "ok"
+
+
 @pytest.mark.parametrize("name", ["long", "bomb"])
 def test_an_answer_takes_bounded_memory(name, monkeypatch):
     """What a server sends beyond the limit is never held in memory."""
