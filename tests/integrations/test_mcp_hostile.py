@@ -25,7 +25,7 @@ from mcp.shared.message import SessionMessage
 
 from functool import Context, FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
 from functool.dialects import openai
-from functool.integrations import mcp, mcp_client, mcp_link, mcp_served
+from functool.integrations import mcp, mcp_client, mcp_link, mcp_served, mcp_sizes
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
@@ -202,6 +202,23 @@ def test_an_answer_lets_the_event_loop_work(streams, monkeypatch):
         results(url, "long")
 
     assert len(pauses) > MAX_ANSWER_BYTES // PIECE // 2
+
+
+@pytest.mark.parametrize("streams", [None, False, True], ids=["stdio", "body", "events"])
+def test_the_sdk_reads_no_text_of_many_values_that_is_no_message(streams, monkeypatch, caplog):
+    """Many values that are no message end their call before the SDK makes an error with copies of them."""
+    monkeypatch.setattr(mcp_sizes, "MANY", 100)
+
+    if streams is None:
+        bad, fine = results(HOSTILE, "no_message", "fine")
+    else:
+        with hostile(streams=streams) as server:
+            target = f"http://127.0.0.1:{server.server_port}/mcp"
+            bad, fine = results(target, "no_message", "fine")
+
+    assert bad.error.type == "MCPError"
+    assert fine.text == "ok"
+    assert set(re.findall(r"(\d+) validation error", caplog.text)) <= {"1"}
 
 
 @pytest.mark.parametrize("charset", ["cp037", "utf-16", "utf-7"])
