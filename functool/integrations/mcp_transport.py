@@ -158,7 +158,8 @@ class Endpoint:
 
     async def _limit(self, response: httpx2.Response) -> None:
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+        kind = response.headers.get("content-type", "").strip().lower()
+        is_stream = kind.startswith("text/event-stream")
         limit: float = 0 if encoding not in ("", "identity") else MAX_ANSWER_BYTES
         if limit and is_stream:  # The SDK limits each event of a stream.
             limit = inf

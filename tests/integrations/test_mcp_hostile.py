@@ -221,19 +221,37 @@ def test_the_sdk_reads_no_text_of_many_values_that_is_no_message(streams, monkey
     assert set(re.findall(r"(\d+) validation error", caplog.text)) <= {"1"}
 
 
+def naming(kind):
+    """Return a handler that names another type for each stream of events."""
+
+    class Naming(mcp_hostile.Handler):
+        def send_header(self, name, value):
+            super().send_header(name, kind if "event" in value else value)
+
+    return Naming
+
+
+def test_a_stream_is_a_stream_however_its_type_is_spelled(monkeypatch, caplog):
+    """The events of a type in capitals are looked at before the SDK reads them, too."""
+    monkeypatch.setattr(mcp_sizes, "MANY", 100)
+    with hostile(streams=True) as server:
+        server.RequestHandlerClass = naming("Text/Event-Stream")
+        bad, fine = results(f"http://127.0.0.1:{server.server_port}/mcp", "no_message", "fine")
+
+    assert bad.error.type == "MCPError"
+    assert fine.text == "ok"
+    assert "validation error" not in caplog.text
+
+
 @pytest.mark.parametrize("charset", ["cp037", "utf-16", "utf-7"])
 def test_the_charset_of_an_answer_is_not_the_servers_choice(charset):
     """A stream is UTF-8, as its values are counted, and no charset of the server hides them."""
-
-    class Named(mcp_hostile.Handler):
-        def send_header(self, name, value):
-            super().send_header(name, f"{value}; charset={charset}" if "event" in value else value)
 
     async def work(toolset):
         return await toolset.call(ToolCall(name="fine"))
 
     with hostile(streams=True) as server:
-        server.RequestHandlerClass = Named
+        server.RequestHandlerClass = naming(f"text/event-stream; charset={charset}")
         result = during(f"http://127.0.0.1:{server.server_port}/mcp", work)
 
     assert result.text == "ok"
