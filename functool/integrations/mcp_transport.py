@@ -43,6 +43,7 @@ PIECE = 8_192
 the SDK takes ten microseconds for an empty one."""
 
 QUESTION_SECONDS = 10.0
+STREAM = "text/event-stream"
 MALFORMED = (
     "The server's answer is not valid, or it was cut off, or it is larger than 16 MiB,"
     f" or it has more than {MAX_VALUES:,} JSON values, or it is compressed."
@@ -158,8 +159,9 @@ class Endpoint:
 
     async def _limit(self, response: httpx2.Response) -> None:
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        kind = response.headers.get("content-type", "").strip().lower()
-        is_stream = kind.startswith("text/event-stream")
+        # Of a request that asks for no events, such as one of `auth`, the whole answer is read.
+        sent, got = response.request.headers.get("accept", ""), response.headers.get("content-type")
+        is_stream = STREAM in sent and (got or "").strip().lower().startswith(STREAM)
         limit: float = 0 if encoding not in ("", "identity") else MAX_ANSWER_BYTES
         if limit and is_stream:  # The SDK limits each event of a stream.
             limit = inf

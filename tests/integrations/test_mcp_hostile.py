@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 import tracemalloc
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
@@ -741,6 +741,29 @@ def test_an_auth_object_is_asked():
         [fine] = results(url, "fine", auth=Key())
 
     assert fine.text == "ok"
+
+
+def test_what_auth_reads_is_limited_whatever_its_type(monkeypatch):
+    """The limit of an answer holds for the requests of `auth`, also if the server calls the answer events."""
+    monkeypatch.setattr("functool.integrations.mcp_transport.MAX_ANSWER_BYTES", 1_000_000)
+
+    class Paged(mcp_hostile.Handler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(b"data: x\n\n" * 300_000)
+
+    class Reading(httpx2.Auth):
+        async def async_auth_flow(self, request):
+            page = yield httpx2.Request("GET", request.url)
+            await page.aread()
+            yield request
+
+    with hostile() as server, pytest.raises(ConnectionError, match="larger than 16 MiB"):
+        server.RequestHandlerClass = Paged
+        results(f"http://127.0.0.1:{server.server_port}/mcp", "fine", auth=Reading())
 
 
 def test_a_person_has_time_to_log_in(monkeypatch):
