@@ -249,6 +249,42 @@ def test_unions_of_unions_are_compared_once(monkeypatch):
     assert {step.path for step in narrowing.narrowed(old, new)} == {"a"}
 
 
+def woven(last, count=9):
+    """Types of which each refers to all of them; only the last has its own `leaf`."""
+    inner = {f"t{place}": ref(f"T{place}") for place in range(count)}
+    types = {f"T{place}": obj(leaf=STR, **inner) for place in range(count)}
+    return {**obj(a=ref("T0")), "$defs": {**types, f"T{count - 1}": obj(**last, **inner)}}
+
+
+@pytest.mark.parametrize("part", ["parameters", "output"])
+@pytest.mark.parametrize("last", [{"leaf": STR}, {"leaf": INT}, {"other": STR}], ids=str)
+def test_types_that_refer_to_one_another_are_told_of_once(part, last):
+    """What has changed in a type is told at one path to it; other paths, of which there may be millions, refer to it."""
+    breaking = texts(woven({"leaf": STR}), woven(last), True, part)
+
+    told = [text for text in breaking if "has changed like" not in text]
+    assert len(told) == (last != {"leaf": STR})
+    assert all(".t8.leaf" in text for text in told)
+    assert len(breaking) < 9 * 9
+
+
+def test_the_same_change_of_two_arguments_is_told_of_both():
+    """A change without a reference in it is told in full at each of its places."""
+    assert texts(obj(a=STR, b=STR), obj(a=INT, b=INT), True) == [
+        "a: no longer takes the type string",
+        "b: no longer takes the type string",
+    ]
+
+
+def test_a_field_of_a_type_that_may_be_null_is_lost():
+    """A type that contains itself, or null, is looked into once."""
+    node = {"a": any_of(ref("Node"), NULL)}
+    old = {**obj(a=ref("Node")), "$defs": {"Node": obj(leaf=STR, **node)}}
+    new = {**old, "$defs": {"Node": obj(**node)}}
+
+    assert "the result's a.leaf was removed" in texts(old, new, True, "output")
+
+
 def test_removed_renamed_and_new_tools():
     """A tool that is gone breaks a caller, with a hint at its new name; a new one breaks nobody."""
     tool = {"description": "", "parameters": obj(query=STR), "output": None}

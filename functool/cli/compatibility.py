@@ -7,6 +7,7 @@ must be in the new one. If that cannot be decided, a change counts as breaking.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
@@ -86,10 +87,9 @@ def _output_steps(old: Any, new: Any) -> Iterator[Step]:
     if new is None:
         yield Step("", "output")
         return
-    lost = [
-        path for path in _fields(old, old, "", ()) if path not in set(_fields(new, new, "", ()))
-    ]
-    yield from (Step(path, "field") for path in lost)
+    gone = [*_Fields(old, new).lost([old], [new], "")]
+    yield from gone
+    lost = {step.path for step in gone if step.rule == "field"}
     # The old schema has to accept every new result. Additional fields break no caller.
     for step in narrowed(new, _opened(old)):
         if step.path not in lost:
@@ -107,6 +107,7 @@ def _of_arguments(step: Step) -> str:
         "added": f"{where}: is new and required",
         "removed": f"{where}: was removed",
         "closed": f"{where}: no longer takes anything that the schema does not name",
+        "again": f"{where}: has changed like {step.what}",
     }[step.rule]
 
 
@@ -119,22 +120,68 @@ def _of_output(step: Step) -> str:
         "values": f"{where} may be {step.what} now",
         "required": f"{where} may be absent now",
         "added": f"{where} may be absent now",
+        "again": f"{where} has changed like {step.what}",
     }.get(step.rule, f"{where} may be more than before")
 
 
-def _fields(schema: Any, root: Any, path: str, seen: tuple[Any, ...]) -> Iterator[str]:
-    """Yield the path of every field that the schema of a result names."""
-    if schema in seen:
-        return
-    known = resolved_in(schema, root)
-    seen = (*seen, schema)
-    for name, part in known.get("properties", {}).items():
-        yield joined(path, name)
-        yield from _fields(part, root, joined(path, name), seen)
-    for part in [p for key in ("anyOf", "oneOf", "allOf") for p in known.get(key, ())]:
-        yield from _fields(part, root, path, seen)
-    if "items" in known:
-        yield from _fields(known["items"], root, f"{path}[]", seen)
+class _Fields:
+    """Finds the fields that the schema of a result no longer names.
+
+    Types that refer to one another lead to the same schemas by any number of paths. So what is lost
+    behind a reference is told at the first path to it. At another one, a step refers to that path.
+    """
+
+    def __init__(self, old_root: Any, new_root: Any) -> None:
+        self._roots = (old_root, new_root)
+        self._seen: set[str] = set()
+        self._told: dict[str, str] = {}
+
+    def lost(self, old: list[Any], new: list[Any], path: str) -> Iterator[Step]:
+        """Yield the places of fields that one of `old` names and none of `new` does."""
+        pair = json.dumps([old, new])
+        if pair in self._told:
+            yield Step(path, "again", self._told[pair] or "the whole")
+        if pair in self._seen:
+            return
+        if '"$ref"' in pair:  # Without a reference, a schema has no more paths than parts.
+            self._seen.add(pair)
+        loses = False
+        had, has = _members(old, self._roots[0]), _members(new, self._roots[1])
+        for step in self._inside(had, has, path):
+            loses = True
+            yield step
+        if loses and pair in self._seen:
+            self._told[pair] = path
+
+    def _inside(
+        self, old: list[dict[str, Any]], new: list[dict[str, Any]], path: str
+    ) -> Iterator[Step]:
+        for name in dict.fromkeys(name for part in old for name in part.get("properties", ())):
+            place, has = joined(path, name), _named(name, new)
+            if not has:
+                yield Step(place, "field")
+            else:
+                yield from self.lost(_named(name, old), has, place)
+        if items := [part["items"] for part in old if "items" in part]:
+            found = [part["items"] for part in new if "items" in part]
+            yield from self.lost(items, found, f"{path}[]")
+
+
+def _members(schemas: list[Any], root: Any) -> list[dict[str, Any]]:
+    """Return schemas without their references, with the members of their unions."""
+    found: list[dict[str, Any]] = []
+    waiting = deque(schemas)
+    while waiting:
+        known = resolved_in(waiting.popleft(), root)
+        if known not in found:
+            found.append(known)
+            waiting.extend(p for key in ("anyOf", "oneOf", "allOf") for p in known.get(key, ()))
+    return found
+
+
+def _named(name: str, schemas: list[dict[str, Any]]) -> list[Any]:
+    """Return the schemas of one property."""
+    return [part["properties"][name] for part in schemas if name in part.get("properties", ())]
 
 
 def _opened(schema: Any) -> Any:

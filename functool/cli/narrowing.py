@@ -40,7 +40,9 @@ class _Comparison:
     """Compares two schemas. Holds their roots, for references.
 
     Unions of unions, and recursive types, lead to the same pairs of schemas again and again. So it
-    also holds the pairs that fit, or are being compared, and those that do not fit.
+    also holds the pairs that fit, or are being compared, and those that do not fit. What does not
+    fit behind a reference is told at the first path to it. At another one, a step refers to that
+    path.
     """
 
     def __init__(self, old_root: Any, new_root: Any) -> None:
@@ -48,19 +50,24 @@ class _Comparison:
         # In order: a pair may fit only because an earlier one is assumed to fit.
         self._fitting: dict[str, None] = {}
         self._failed: set[str] = set()
+        self._told: dict[str, str] = {}
 
     def steps(self, old: Any, new: Any, path: str) -> Iterator[Step]:
         pair = json.dumps([old, new])
         if pair in self._fitting:
             return
+        if pair in self._told:
+            yield Step(path, "again", self._told[pair] or "the whole")
+            return
         before, fits = len(self._fitting), True
         self._fitting[pair] = None
         try:
-            old = resolved_in(old, self._roots[0])
-            new = resolved_in(new, self._roots[1])
-            for step in self._compare(old, new, path):
+            one, other = resolved_in(old, self._roots[0]), resolved_in(new, self._roots[1])
+            for step in self._compare(one, other, path):
                 fits = False
                 yield step
+            if not fits and (_is_reference(old) or _is_reference(new)):
+                self._told[pair] = path
         finally:
             while not fits and len(self._fitting) > before:
                 self._fitting.popitem()
@@ -68,8 +75,11 @@ class _Comparison:
     def _fits(self, old: Any, new: Any) -> bool:
         """Whether `new` accepts all that `old` accepts."""
         pair = json.dumps([old, new])
-        if pair not in self._failed and any(self.steps(old, new, "")):
-            self._failed.add(pair)
+        if pair not in self._failed:
+            told, self._told = self._told, {}  # Nobody is told of what is found here.
+            if any(self.steps(old, new, "")):
+                self._failed.add(pair)
+            self._told = told
         return pair not in self._failed
 
     def _compare(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:
@@ -167,6 +177,11 @@ def resolved_in(schema: Any, root: Any) -> dict[str, Any]:
     if known is UNSET:
         return {"$ref": schema["$ref"]}
     return dict(known) if isinstance(known, Mapping) else {} if known else {"enum": []}
+
+
+def _is_reference(schema: Any) -> bool:
+    """Whether a schema refers to another one."""
+    return isinstance(schema, Mapping) and "$ref" in schema
 
 
 def _behind(rule: Any, root: Any) -> dict[str, Any]:

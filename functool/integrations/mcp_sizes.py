@@ -9,6 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from functool.json_values import paused_gc_if_long
+
 MAX_VALUES = 500_000
 """How many values and names the JSON of one message may have. 4 MB of usual JSON have as many."""
 
@@ -21,6 +27,13 @@ SHORT = 64
 
 LONGEST_WAIT = 16
 """How many characters the line of an event stream may have that says when to connect again."""
+
+MANY = 10_000
+"""How many values a message may have that the SDK validates first. If it is none, the SDK's error
+holds up to eleven copies of its values: half a gigabyte for a megabyte of JSON."""
+
+MAX_EVENT = 32 * 1024 * 1024
+"""How many characters an event may have with its comments, which nobody else counts."""
 
 _MARKS = ",:[{"
 _FREE = frozenset({"structuredContent", "_meta", "inputSchema", "outputSchema"})
@@ -43,12 +56,18 @@ class Values:
         self._blank = False
         self._open = 0
         self._head, self._waits = "", False
+        self._text: list[str] = []
+        self._size = 0
 
     def fit(self, part: str) -> bool:
         """Count the values of a part, and return whether the message has not too many yet.
 
-        A stream may not ask for a wait of years either.
+        A stream may not ask for a wait of years either. An event with many values has to be a
+        message.
         """
+        self._text.append(part)
+        self._size += len(part)
+        largest = -1  # Of the events that end in this part, or -1.
         part = self._rest + part
         # Only these two escapes decide where a text ends. `re.sub` takes three times as long.
         part = part.replace("\\\\", "").replace('\\"', "")
@@ -59,10 +78,29 @@ class Values:
         for line in lines:
             self._numbers([self._open])
             if self._events and self._blank:
-                self._count = 0
+                largest, self._count = max(largest, self._count), 0
             self._in_text, self._blank, self._open, self._head = False, True, 0, ""
             self._take(line)
-        return self._count <= MAX_VALUES and not self._waits
+        if largest >= 0 and not self._are_messages(largest):
+            return False
+        is_short = not self._events or self._size <= MAX_EVENT
+        return self._count <= MAX_VALUES and not self._waits and is_short
+
+    def ends(self) -> bool:
+        """Return whether what has arrived may be given to the SDK as the end of a message."""
+        text = "".join(self._text)
+        return self._count <= MANY or is_message(_data(_lines(text)) if self._events else text)
+
+    def _are_messages(self, largest: int) -> bool:
+        """Forget the events that have ended, and return whether they may be given to the SDK.
+
+        The largest of them has so many values.
+        """
+        text = "".join(self._text)
+        whole, end = text.removesuffix("\r"), text[len(text.removesuffix("\r")) :]
+        *events, rest = _lines(whole).split("\n\n")
+        self._text, self._size = [rest, end], len(rest) + len(end)
+        return largest <= MANY or all(map(is_message, filter(_is_long, map(_data, events))))
 
     def _take(self, line: str) -> None:
         self._blank = self._blank and not line
@@ -81,6 +119,48 @@ class Values:
     def _numbers(self, digits: list[int]) -> None:
         """Count numbers with so many digits. Python takes quadratic time for them."""
         self._count += sum(each * each for each in digits if each > SHORT) // SHORT**2
+
+
+def is_message(text: str) -> bool:
+    """Whether the outermost level of a JSON text is that of a message.
+
+    A text that is no JSON counts as one: the SDK's error for it holds no values.
+    """
+    try:
+        found = paused_gc_if_long(from_json, text)
+    except ValueError:
+        return True
+    if isinstance(found, list):
+        return False
+    if isinstance(found, dict):
+        error = found.get("error")
+        found = {name: _emptied(value) for name, value in found.items()}
+        if isinstance(error, dict):
+            found["error"] = {name: _emptied(value) for name, value in error.items()}
+    try:
+        jsonrpc_message_adapter.validate_python(found, by_name=False)
+    except ValidationError:
+        return False
+    return True
+
+
+def _emptied(value: Any) -> Any:
+    return type(value)() if isinstance(value, (dict, list)) else value
+
+
+def _lines(text: str) -> str:
+    """Return a text of an event stream with the same end for each line."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _data(event: str) -> str:
+    """Return the data of an event."""
+    lines = event.split("\n")
+    return "\n".join(line.removeprefix("data:") for line in lines if line.startswith("data:"))
+
+
+def _is_long(data: str) -> bool:
+    return len(data) > MANY
 
 
 def has_long_list(message: Any) -> bool:

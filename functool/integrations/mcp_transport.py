@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 import shlex
@@ -23,9 +22,9 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from functool.integrations import mcp_untrusted as untrusted
+from functool.integrations.mcp_lines import KEPT, LINES, MAX_ANSWER_BYTES
 from functool.integrations.mcp_sizes import MAX_VALUES, Values, has_long_list
 
-MAX_ANSWER_BYTES = 16 * 1024 * 1024
 HTTP_SECONDS = 30.0
 """How long connecting and writing may take over HTTP."""
 
@@ -44,7 +43,7 @@ PIECE = 8_192
 the SDK takes ten microseconds for an empty one."""
 
 QUESTION_SECONDS = 10.0
-LINES = "functool_mcp_lines"
+STREAM = "text/event-stream"
 MALFORMED = (
     "The server's answer is not valid, or it was cut off, or it is larger than 16 MiB,"
     f" or it has more than {MAX_VALUES:,} JSON values, or it is compressed."
@@ -62,9 +61,6 @@ ADVICE = {
     **{status: GATEWAY.format(status) for status in (502, 504)},
 }
 """What to say for the HTTP status of an answer."""
-
-_END = 1_000
-"""How many characters are kept of the beginning, and of the end, of a line that is too long."""
 
 _ID = r'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,100})")'
 _VERSION = r'"jsonrpc"\s*:\s*"2\.0"'
@@ -163,12 +159,17 @@ class Endpoint:
 
     async def _limit(self, response: httpx2.Response) -> None:
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+        # Of a request that asks for no events, such as one of `auth`, the whole answer is read.
+        sent, got = response.request.headers.get("accept", ""), response.headers.get("content-type")
+        is_stream = STREAM in sent and (got or "").strip().lower().startswith(STREAM)
         limit: float = 0 if encoding not in ("", "identity") else MAX_ANSWER_BYTES
         if limit and is_stream:  # The SDK limits each event of a stream.
             limit = inf
         if is_stream and response.request.method == "GET":
             self.streaming()
+        # The protocol knows no other charset. In one of the server's, commas look like letters to
+        # whoever counts them.
+        response.encoding = "utf-8"
         response.stream = _Limited(response.stream, limit, is_stream)
 
 
@@ -229,16 +230,18 @@ class _Limited(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = 0
+        # After any other error, the SDK would ask for the rest of a stream again.
+        kind = httpx2.SSEError if self._is_stream else httpx2.StreamError
         async for chunk in self._whole():
             seen += len(chunk)
             for at in range(0, len(chunk), PIECE):
                 piece = chunk[at : at + PIECE]
                 if seen > self._limit or not self._values.fit(piece.decode("latin-1")):
-                    # After any other error, the SDK would ask for the rest of a stream again.
-                    kind = httpx2.SSEError if self._is_stream else httpx2.StreamError
                     raise kind(MALFORMED)
                 yield piece
                 await sleep(0)
+        if not self._values.ends():
+            raise kind(MALFORMED)
 
     async def _whole(self) -> AsyncIterator[bytes]:
         try:
@@ -251,60 +254,6 @@ class _Limited(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
-
-
-class _Lines(codecs.IncrementalDecoder):
-    """Decode complete lines. Bytes that are not UTF-8 are replaced.
-
-    Of a line with too many characters or values, only the two ends are kept.
-    """
-
-    def __init__(self, errors: str = "strict") -> None:
-        super().__init__(errors)
-        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._begin()
-
-    def _begin(self) -> None:
-        self._parts: list[str] = []
-        self._room = MAX_ANSWER_BYTES
-        self._values = Values()
-        self._end: str | None = None
-
-    def decode(self, input: Any, final: bool = False) -> str:
-        *lines, rest = self._utf8.decode(input, final).split("\n")
-        done = []
-        for line in lines:
-            self._keep(line)
-            if self._end is not None:  # The control character makes it invalid in any case.
-                self._parts += ["\0", self._end]
-            if self._parts:
-                done += [*self._parts, "\n"]
-            self._begin()
-        self._keep(rest)
-        return "".join(done)
-
-    def _keep(self, part: str) -> None:
-        if not part:
-            return
-        self._room -= len(part)
-        if self._end is None and self._room >= 0 and self._values.fit(part):
-            self._parts.append(part)
-            return
-        if self._end is None:
-            whole = "".join([*self._parts, part])
-            self._parts, self._end = [whole[:_END]], ""
-            part = whole
-        self._end = (self._end + part)[-_END:]
-
-
-def _codec(name: str) -> codecs.CodecInfo | None:
-    if name != LINES:
-        return None
-    utf8 = codecs.lookup("utf-8")
-    return codecs.CodecInfo(utf8.encode, utf8.decode, incrementaldecoder=_Lines, name=LINES)
-
-
-codecs.register(_codec)
 
 
 class _Answers:
@@ -392,7 +341,7 @@ def _call_id(answer: Any) -> str | int | None:
         except (ValueError, RecursionError):
             if '"jsonrpc"' not in answer:
                 return None
-            found = _LAST.search(answer[-_END:]) or _ANY.search(answer)
+            found = _LAST.search(answer[-KEPT:]) or _ANY.search(answer)
             return None if found is None else int(found[1]) if found[1] else found[2]
     if not isinstance(answer, dict) or "jsonrpc" not in answer or "method" in answer:
         return None

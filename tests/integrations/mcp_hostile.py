@@ -26,6 +26,7 @@ NAMES = (
     "values",
     "items",
     "wrong",
+    "no_message",
     "bomb",
     "escapes",
     "escaping_error",
@@ -86,6 +87,7 @@ def called(id, name):
         "values": start + b'{"content":[],"structuredContent":{"n":[0' + b",0" * 600_000 + b"]}}}",
         "items": answer(id, {"content": content("x")["content"] * 20_000}),
         "wrong": answer(id, {"content": [0] * 20_000}),
+        "no_message": start + b"[{}" + b",{}" * 200 + b"]}",
         "escapes": answer(id, content(ESCAPES)),
         "escaping_error": answer(id, {**content(ESCAPES), "isError": True}),
     }.get(name, answer(id, content("ok")))

@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 import tracemalloc
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
@@ -25,7 +25,7 @@ from mcp.shared.message import SessionMessage
 
 from functool import Context, FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
 from functool.dialects import openai
-from functool.integrations import mcp, mcp_client, mcp_link, mcp_served
+from functool.integrations import mcp, mcp_client, mcp_link, mcp_served, mcp_sizes
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
@@ -202,6 +202,59 @@ def test_an_answer_lets_the_event_loop_work(streams, monkeypatch):
         results(url, "long")
 
     assert len(pauses) > MAX_ANSWER_BYTES // PIECE // 2
+
+
+@pytest.mark.parametrize("streams", [None, False, True], ids=["stdio", "body", "events"])
+def test_the_sdk_reads_no_text_of_many_values_that_is_no_message(streams, monkeypatch, caplog):
+    """Many values that are no message end their call before the SDK makes an error with copies of them."""
+    monkeypatch.setattr(mcp_sizes, "MANY", 100)
+
+    if streams is None:
+        bad, fine = results(HOSTILE, "no_message", "fine")
+    else:
+        with hostile(streams=streams) as server:
+            target = f"http://127.0.0.1:{server.server_port}/mcp"
+            bad, fine = results(target, "no_message", "fine")
+
+    assert bad.error.type == "MCPError"
+    assert fine.text == "ok"
+    assert set(re.findall(r"(\d+) validation error", caplog.text)) <= {"1"}
+
+
+def naming(kind):
+    """Return a handler that names another type for each stream of events."""
+
+    class Naming(mcp_hostile.Handler):
+        def send_header(self, name, value):
+            super().send_header(name, kind if "event" in value else value)
+
+    return Naming
+
+
+def test_a_stream_is_a_stream_however_its_type_is_spelled(monkeypatch, caplog):
+    """The events of a type in capitals are looked at before the SDK reads them, too."""
+    monkeypatch.setattr(mcp_sizes, "MANY", 100)
+    with hostile(streams=True) as server:
+        server.RequestHandlerClass = naming("Text/Event-Stream")
+        bad, fine = results(f"http://127.0.0.1:{server.server_port}/mcp", "no_message", "fine")
+
+    assert bad.error.type == "MCPError"
+    assert fine.text == "ok"
+    assert "validation error" not in caplog.text
+
+
+@pytest.mark.parametrize("charset", ["cp037", "utf-16", "utf-7"])
+def test_the_charset_of_an_answer_is_not_the_servers_choice(charset):
+    """A stream is UTF-8, as its values are counted, and no charset of the server hides them."""
+
+    async def work(toolset):
+        return await toolset.call(ToolCall(name="fine"))
+
+    with hostile(streams=True) as server:
+        server.RequestHandlerClass = naming(f"text/event-stream; charset={charset}")
+        result = during(f"http://127.0.0.1:{server.server_port}/mcp", work)
+
+    assert result.text == "ok"
 
 
 @pytest.mark.parametrize("name", ["long", "bomb"])
@@ -688,6 +741,29 @@ def test_an_auth_object_is_asked():
         [fine] = results(url, "fine", auth=Key())
 
     assert fine.text == "ok"
+
+
+def test_what_auth_reads_is_limited_whatever_its_type(monkeypatch):
+    """The limit of an answer holds for the requests of `auth`, also if the server calls the answer events."""
+    monkeypatch.setattr("functool.integrations.mcp_transport.MAX_ANSWER_BYTES", 1_000_000)
+
+    class Paged(mcp_hostile.Handler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(b"data: x\n\n" * 300_000)
+
+    class Reading(httpx2.Auth):
+        async def async_auth_flow(self, request):
+            page = yield httpx2.Request("GET", request.url)
+            await page.aread()
+            yield request
+
+    with hostile() as server, pytest.raises(ConnectionError, match="larger than 16 MiB"):
+        server.RequestHandlerClass = Paged
+        results(f"http://127.0.0.1:{server.server_port}/mcp", "fine", auth=Reading())
 
 
 def test_a_person_has_time_to_log_in(monkeypatch):

@@ -116,3 +116,75 @@ def test_a_stream_asks_for_no_wait_of_years(line, size, digits, fits):
 
     assert all([stream.fit(part) for part in parts]) is fits
     assert other.fit(shown) and body.fit(text)
+
+
+MESSAGES = (
+    '{"jsonrpc":"2.0","id":1,"result":{"a":%s}}',
+    '{"id":"x","result":{"id":%s},"jsonrpc":"2.0"}',
+    '{"jsonrpc":"2.0","method":"notifications/message","params":{"data":%s}}',
+    '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"","data":%s}}',
+    '{"jsonrpc":"2.0","id":1,"result":{},"more":%s}',
+)
+NO_MESSAGES = (
+    '{"jsonrpc":"2.0","id":%s,"result":{}}',
+    '{"jsonrpc":%s,"id":1,"result":{}}',
+    '{"jsonrpc":"2\\".0","id":1,"result":{"a":%s}}',
+    '{"jsonrpc":"2.0","id":1.5,"error":{"code":"","data":%s}}',
+    '{"jsonrpc":"2.0","id":1,"result":%s}',
+    '{"event":%s}',
+    "%s",
+)
+MANY_VALUES = f"[{','.join(['{}'] * 100)}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [(text, True) for text in MESSAGES] + [(text, False) for text in NO_MESSAGES],
+)
+def test_a_text_that_is_no_message_has_few_values(monkeypatch, text, fits):
+    """The SDK gets many values only in a message, as its error for another text holds copies of them."""
+    monkeypatch.setattr(mcp_sizes, "MANY", 100)
+    many, few = Values(), Values()
+
+    assert many.fit(text % MANY_VALUES)
+    assert few.fit(text % "[{}]")
+    assert many.ends() == fits
+    assert few.ends()
+
+
+def test_a_text_that_is_no_json_is_left_to_the_sdk(monkeypatch):
+    """The SDK's error for a text that is no JSON holds none of its values."""
+    monkeypatch.setattr(mcp_sizes, "MANY", 100)
+    page = Values()
+
+    assert page.fit(f"<p>{MANY_VALUES}")
+    assert page.ends()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=repr)
+@pytest.mark.parametrize("size", [1, 2, 7, 100, 100_000])
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [(text, True) for text in MESSAGES] + [(text, False) for text in NO_MESSAGES],
+)
+def test_an_event_that_is_no_message_has_few_values(monkeypatch, text, fits, size, end):
+    """An event is looked at before its last line has passed, in whatever parts and lines it comes."""
+    monkeypatch.setattr(mcp_sizes, "MANY", 100)
+    lines = (text % MANY_VALUES).replace(",{},", ",\n{},").split("\n")
+    event = ["event: message", *(f"data: {line}" for line in lines), "", ""]
+    before = ["data: {}", "", ": hello", ""]
+    stream = end.join([*before, *event, "data: {}", "", ""])
+    counted = Values(events=True)
+
+    parts = [stream[at : at + size] for at in range(0, len(stream), size)]
+    assert all(counted.fit(part) for part in parts) == fits
+    assert not fits or counted.ends()
+
+
+def test_comments_without_an_end_are_an_event_that_is_too_long(monkeypatch):
+    """A stream of comments, which the SDK skips, takes bounded memory."""
+    monkeypatch.setattr(mcp_sizes, "MAX_EVENT", 1_000)
+    counted = Values(events=True)
+
+    assert all(counted.fit(": hello\n\n") for _ in range(1_000))
+    assert not all(counted.fit(": hello\n") for _ in range(1_000))
