@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, ToolError
-from functool.executors import in_thread, inline, run_with
+from functool.executors import in_thread, inline, run_with, setting
 from functool.generators import exhaust_async
 from functool.guardrails.asking import callables
 from functool.guardrails.labels import agents, call_labels
@@ -109,14 +109,13 @@ class AgentTool(Tool):
         # and so have those of other agents on this thread. A host may recreate the thread's object.
         names = () if thread is None else (self.name, _key_of(self.agent, thread))
         remembered = "functool.agents"
-        running = agents.set((*agents.get(), context.inner_labels))
         try:
             async with _take_turn(self.agent, thread):
                 for name in names:
                     context.add_labels(context.state.get(remembered, {}).get(name, ()))
-                outcome = await self._run_agent(text, context.view(thread=thread))
+                with setting(agents, (*agents.get(), context.inner_labels)):
+                    outcome = await self._run_agent(text, context.view(thread=thread))
         finally:
-            agents.reset(running)
             for name in names if context.inner_labels else ():
                 # Other calls of this agent may have ended meanwhile.
                 labels = context.state.setdefault(remembered, {}).setdefault(name, [])
@@ -185,11 +184,10 @@ async def _take_turn(agent: Any, thread: Any) -> AsyncIterator[None]:
         await lock.acquire()
     finally:
         _waits.remove(wait)
-    token = _held.set(held | {key, name})
     try:
-        yield
+        with setting(_held, held | {key, name}):
+            yield
     finally:
-        _held.reset(token)
         lock.release()
 
 

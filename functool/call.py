@@ -289,8 +289,7 @@ def failure_of(error: Exception, message: str | None = None) -> ToolResult:
         text = cut_str(error, "")
         before = "" if isinstance(error, ToolError) else f"{kind}: "
         message = f"{before}{text}"[:MAX_REPR] if text else kind
-    failure = ToolFailure(type=kind, message=message, details=details, cause=error)
-    return ToolResult(error=failure)
+    return ToolResult(error=ToolFailure(type=kind, message=message, details=details, cause=error))
 
 
 def changed(result: ToolResult, **fields: Any) -> ToolResult:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from functool.errors import logger
+
 Listeners: TypeAlias = list[tuple[Callable[[Any], object], bool]]
 """Listeners, each with whether it gets the debug events."""
-
-logger: logging.Logger = logging.getLogger("functool")
 
 
 async def deliver(event: Any, listeners: Listeners) -> None:

@@ -16,12 +16,15 @@ FunctoolError
 from __future__ import annotations
 
 import copyreg
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from functool.approval import ApprovalRequest
 from functool.close_names import close_names
 
+logger: logging.Logger = logging.getLogger("functool")
+Details: TypeAlias = Mapping[str, Any] | None
 MAX_PROBLEMS = 6
 MAX_MESSAGE = 4_000
 # What the text of an expected value begins with if it reads well after the word "expected".
@@ -54,10 +57,10 @@ class SchemaError(DefinitionError):
 class ToolError(FunctoolError):
     """A call failed. The model reads the message. A body may raise it to report a failure."""
 
-    details: Mapping[str, Any] | None = None
+    details: Details = None
     """A class attribute too, for a subclass whose `__init__` does not call this one."""
 
-    def __init__(self, message: str = "", *, details: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, message: str = "", *, details: Details = None) -> None:
         super().__init__(message)
         self.details = details
 
@@ -87,12 +90,7 @@ class GuardrailError(ToolError):
     guardrail: str = ""
 
     def __init__(
-        self,
-        message: str = "",
-        *,
-        stage: str = "",
-        guardrail: str = "",
-        details: Mapping[str, Any] | None = None,
+        self, message: str = "", *, stage: str = "", guardrail: str = "", details: Details = None
     ) -> None:
         super().__init__(message, details=details)
         self.stage = stage

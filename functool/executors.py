@@ -16,18 +16,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from functool.errors import DefinitionError, Tripwire
+from functool.errors import DefinitionError, Tripwire, logger
 from functool.introspection import takes
 
 GRACE_SECONDS = 1.0
@@ -36,11 +35,20 @@ GRACE_SECONDS = 1.0
 IDLE_SECONDS = 30.0
 """How long an idle thread is kept, in seconds."""
 
-logger: logging.Logger = logging.getLogger("functool")
 
-
+T = TypeVar("T")
 # `await executor(func, *args, **kwargs)` runs `func` and returns what it returned.
 Executor: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
+
+
+@contextmanager
+def setting(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Give a context variable this value in a `with` block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 async def inline(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

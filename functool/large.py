@@ -1,18 +1,24 @@
-"""Work on large values: on a thread, so that it does not hold the event loop, and one at a time."""
+"""Work that takes long: on a thread, one at a time, or with turns of other tasks in between."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from typing import Any, TypeVar
+from time import thread_time
+from typing import Any, TypeVar, cast
 
 from functool.call import ToolCall, ToolResult
-from functool.executors import in_thread, limits_around
+from functool.errors import ArgumentError
+from functool.executors import in_thread, limits_around, setting
 
-LARGE = 262_144
-"""From how many characters on a value is large."""
+LARGE = 262_144  # Characters from which on a value is large.
+
+# The event loop that a call has just held for long. Other tasks run before the next call does.
+# Mostly there is none, and a call only looks at that.
+held: list[asyncio.AbstractEventLoop] = []
 
 T = TypeVar("T")
 _ITEM = 26  # Characters that an item of a list or an object counts as.
@@ -49,12 +55,8 @@ async def in_thread_if(large: bool, work: Callable[..., T], *args: Any) -> T:
     if not large:
         return work(*args)
     # If the call is cancelled meanwhile, no body goes on: this has no effect.
-    token = limits_around.set(())
-    try:
-        made: T = await in_thread(in_turn_if, True, work, *args)
-        return made
-    finally:
-        limits_around.reset(token)
+    with setting(limits_around, ()):
+        return cast(T, await in_thread(in_turn_if, True, work, *args))
 
 
 def in_turn_if(large: bool, work: Callable[..., T], *args: Any) -> T:
@@ -64,6 +66,36 @@ def in_turn_if(large: bool, work: Callable[..., T], *args: Any) -> T:
     """
     with _turn[0] if large else nullcontext():
         return work(*args)
+
+
+def noting_hold(work: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Return `work(*args, **options)`. Note it if that holds this thread's event loop for long.
+
+    The calls of a turn begin together, and to check each of them may take half a second.
+    """
+    began = thread_time()
+    try:
+        return work(*args, **options)
+    finally:
+        if thread_time() - began > 0.02:  # Seconds. Other tasks should run before the next call.
+            with suppress(RuntimeError):  # This thread has no loop.
+                held[:] = [loop := asyncio.get_running_loop()]
+                # Not in the next turn of the loop, but in the one after it: the next one is free.
+                loop.call_soon(loop.call_soon, held.clear)
+
+
+def drop_frames(error: BaseException, call: ToolCall) -> None:
+    """Remove the tracebacks of an exception, and of all behind it, if they may keep much.
+
+    A host may keep the result of a call for long, and with it the exception. The frames of its
+    traceback keep the arguments. Those of an `ArgumentError` keep nothing else.
+    """
+    todo: list[Any] = [error] if isinstance(error, ArgumentError) or is_large(call) else []
+    for each in todo:  # It grows on the way.
+        if each is not None and each.__traceback__ is not None:
+            each.__traceback__ = None
+            todo += each.__cause__, each.__context__
+            todo += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
 
 
 _turn = [threading.Lock()]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 import functool.executors as executors
 from functool.call import ToolResult, failure_of
-from functool.errors import DefinitionError, ToolError, ToolTimeoutError, Tripwire
+from functool.errors import DefinitionError, ToolError, ToolTimeoutError, Tripwire, logger
 
 T = TypeVar("T")
 Road: TypeAlias = Callable[[Exception | None], Coroutine[Any, Any, ToolResult]]
-logger: logging.Logger = logging.getLogger("functool")
 
 
 async def within(limit: float, name: str, road: Road) -> ToolResult:
@@ -66,9 +64,8 @@ async def run_for(
     If this is cancelled, cancel the task and let it clean up first. Bodies that `work` started and
     that do not end when they are cancelled are appended to `unfinished`.
     """
-    token = executors.limits_around.set((*executors.limits_around.get(), unfinished))
-    task = asyncio.get_running_loop().create_task(work, name=name)
-    executors.limits_around.reset(token)
+    with executors.setting(executors.limits_around, (*executors.limits_around.get(), unfinished)):
+        task = asyncio.get_running_loop().create_task(work, name=name)
     try:
         await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:

@@ -29,12 +29,13 @@ from functool.binding.json_text import Arguments
 from functool.binding.watch import Watch
 from functool.call import DATA, ToolCall, ToolResult, ToolSchema, failure_of, success_of, wrong_call
 from functool.context import Context, wrong_context
-from functool.errors import ApprovalRequired, DefinitionError, ToolError
+from functool.errors import ApprovalRequired, DefinitionError, ToolError, logger
 from functool.executors import inline
 from functool.guardrails.approval import with_edit_note, with_request
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, check_order
 from functool.guardrails.trusted import wanted_results
 from functool.introspection import at_caller
+from functool.large import drop_frames, held
 from functool.options import (
     ErrorFunc,
     ToolOptions,
@@ -55,8 +56,6 @@ MAX_ARGUMENT_BYTES = 1_048_576
 
 Proceed: TypeAlias = Callable[[], Awaitable[ToolResult]]
 Around: TypeAlias = Callable[[ToolCall, Context[Any], Proceed], Awaitable[ToolResult]]
-
-logger: logging.Logger = logging.getLogger("functool")
 
 
 class Tool(ABC):
@@ -312,6 +311,8 @@ class Tool(ABC):
         try:
             if failed is not None:
                 raise failed
+            while held and asyncio.get_running_loop() in held:
+                await asyncio.sleep(0)
             trip.values = self.binding.values(trip.sent.arguments)  # Decode and validate.
             if self._has_hooks:
                 await trip.ask_hook(self.on_invoke)
@@ -380,6 +381,7 @@ class Tool(ABC):
             failure_or_raise(crash)
             logger.exception("an error function of %s failed", self._name)
             result = failure_of(error)
+        drop_frames(error, trip.sent)
         if isinstance(error, ApprovalRequired) and result.is_error:
             result = with_request(result, error.request)
         trip.note(result)

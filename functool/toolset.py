@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
@@ -29,7 +28,6 @@ from functool.tool import Tool
 from functool.wrapper_tool import WrapperTool
 
 T = TypeVar("T")
-logger: logging.Logger = logging.getLogger("functool")
 
 _AT_ONCE = 16
 """How many calls of a turn begin before other tasks of the event loop get their turn."""

@@ -7,15 +7,18 @@ import runpy
 import signal
 import threading
 import time
+from itertools import count
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import functool.large
-from functool import Context, FileContent, FunctionTool, ToolCall, ToolResult
+from functool import Context, FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult, Toolset
 from functool.guardrails import approval, block, calls, require_approval, trusted, trusted_only
-from functool.json_values import paused_gc
-from functool.large import LARGE, in_thread_if, in_turn_if, is_large
+from functool.json_values import LONG, paused_gc
+from functool.large import LARGE, held, in_thread_if, in_turn_if, is_large
+from tests.schemas import obj
 
 MANY = [[]] * (LARGE // 26 + 1)
 """Just enough items for a large value."""
@@ -195,6 +198,65 @@ def test_what_is_remembered_of_a_large_call_is_read_in_a_thread(monkeypatch, ite
     asyncio.run(take(ToolCall(name="take", arguments={"items": items}), Context()))
 
     assert [name == "functool" for name in seen] == [beside]
+
+
+class Node(BaseModel):
+    """A type that pydantic reads in exponential time."""
+
+    next: "Node | list[Node] | None" = None
+
+
+@FunctionTool
+async def of_node(node: Node) -> None: ...
+
+
+@FunctionTool
+async def of_numbers(items: list[int]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        (SchemaTool("a", "A.", obj({}), lambda arguments: None), "{}"),
+        (of_node, '{"node": {"next": [{}]}}'),
+        (of_numbers, '{"items": []' + " " * LONG + "}"),
+    ],
+    ids=["schema", "recursive", "long"],
+)
+def test_other_tasks_run_between_calls_that_are_slow_to_check(monkeypatch, tool, arguments):
+    """The calls of a turn begin together. If one holds the loop for long, the next one lets others run."""
+    monkeypatch.setattr(functool.large, "thread_time", count().__next__)  # Each check takes long.
+    turns, begun = [], []
+
+    async def main():
+        loop = asyncio.get_running_loop()
+
+        def turn():
+            turns.append(loop.call_soon(turn))
+
+        @tool.around
+        async def noting(call, context, proceed):
+            begun.append(len(turns))
+            return await proceed()
+
+        turn()
+        sent = [ToolCall(name=noting.name, arguments=arguments, id=each) for each in "abc"]
+        results = await Toolset([noting]).call_all(sent)
+        turns[-1].cancel()
+        return results
+
+    assert [result.success for result in asyncio.run(main())] == [True] * 3
+    assert begun[0] < begun[1] < begun[2]
+
+
+def test_a_call_waits_for_no_other_loop():
+    """A loop that was held, and closed before its next turn, holds up no call on another loop."""
+    loop = asyncio.new_event_loop()
+    loop.close()
+    held.append(loop)
+
+    assert asyncio.run(of_numbers(ToolCall(name="of_numbers", arguments={"items": []}))).success
+    held.clear()
 
 
 def test_a_time_limit_while_a_guardrail_looks_leaves_no_body_behind():

@@ -10,9 +10,10 @@ import pickle
 import re
 import weakref
 from dataclasses import replace
+from typing import Annotated
 
 import pytest
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, TypeAdapter
 
 from functool import (
     AgentTool,
@@ -38,6 +39,8 @@ from functool import (
     hide_errors,
 )
 from functool.guardrails import budget, redact, require_approval, truncate, trusted_only
+from functool.large import LARGE
+from tests.schemas import INT, obj
 from tests.support import call, did, refuses
 
 PRICE = {"price": {"amount": 1}}
@@ -298,6 +301,79 @@ def test_a_failure_keeps_its_cause_for_code_and_logs_only():
     with pytest.raises(ToolError, match="^m$") as raised:
         ToolResult(error=failure).unwrap()
     assert raised.value.__cause__ is cause
+
+
+def frames_of(error):
+    """The tracebacks of an exception, and of all exceptions behind it."""
+    inner = getattr(error, "exceptions", ())
+    others = {each for each in (error.__cause__, error.__context__, *inner) if each is not None}
+    return [error.__traceback__] * bool(error.__traceback__) + sum(map(frames_of, others), [])
+
+
+def broken_validator(value):
+    raise KeyError("k")
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        FunctionTool(lambda items: 1, name="t"),
+        SchemaTool("t", "T.", obj({"items": {"type": "array"}}), lambda arguments: 1),
+    ],
+    ids=["function", "schema"],
+)
+@pytest.mark.parametrize(
+    "text", ["[", "[[]", '{"items": [], "items": []}', '{"items": 1' + "0" * 5000 + "}"]
+)
+def test_a_refused_call_keeps_nothing_of_what_was_sent(tool, text):
+    """An `ArgumentError` has no traceback, whose frames would keep the text and what was read of it."""
+    cause = call(tool, text).error.cause
+
+    assert type(cause) is ArgumentError and frames_of(cause) == []
+
+
+def test_a_watch_keeps_nothing_of_what_was_sent():
+    """Nor has the error of a call that is refused while a model still writes it."""
+    tool = SchemaTool("t", "T.", obj({"x": INT}), lambda arguments: 1)
+
+    error = tool.watch().feed('{"x": "a')
+
+    assert error is not None and frames_of(error) == []
+
+
+def test_a_validator_that_failed_keeps_nothing_of_what_was_sent():
+    """Nor has the exception behind an `ArgumentError` a traceback. The log had it before."""
+
+    @FunctionTool
+    def take(x: Annotated[int, BeforeValidator(broken_validator)]) -> None: ...
+
+    cause = call(take, {"x": 1}).error.cause
+
+    assert type(cause.__cause__) is KeyError and frames_of(cause) == []
+
+
+@pytest.mark.parametrize("size", [1, LARGE + 1])
+def test_a_failure_of_a_large_call_keeps_nothing_of_it(size, caplog):
+    """After a large call failed, its exceptions have no traceback. The log has it, and so has a small call."""
+
+    async def part():
+        try:
+            raise KeyError("k")
+        except KeyError as error:
+            raise OSError("o") from error
+
+    @FunctionTool
+    async def fail(text: str) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(part())
+
+    result = call(fail, {"text": "x" * size})
+
+    assert len(frames_of(result.error.cause)) == (3 if size == 1 else 0)
+    assert "in fail" in caplog.text
+    with pytest.raises(ToolError, match="TaskGroup") as raised:
+        result.unwrap()
+    assert raised.value.__cause__ is result.error.cause
 
 
 def test_pydantic_writes_a_result_without_its_cause():

@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import lru_cache, partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from functool.binding.json_text import linear_pattern
+from functool.executors import setting
 from functool.schema.shapes import CountingMemo
-
-T = TypeVar("T")
 
 MAX_STEPS = 100_000
 """How many steps one check may take, roughly one for each keyword: about half a second of work."""
@@ -58,17 +57,7 @@ def bounded_work() -> AbstractContextManager[None]:
     Raises:
         TooMuchWork: The checks took more than `MAX_STEPS` together.
     """
-    return _setting(_work, CountingMemo(MAX_STEPS))
-
-
-@contextmanager
-def _setting(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Give a context variable this value in a `with` block."""
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
+    return setting(_work, CountingMemo(MAX_STEPS))
 
 
 def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,7 +138,7 @@ def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: An
 
 
 def _meets(validator: Any, instance: Any, part: Any) -> bool:
-    with _setting(_asks_evaluated, False):
+    with setting(_asks_evaluated, False):
         return next(validator.descend(instance, part), None) is None
 
 
@@ -166,7 +155,7 @@ def _undeclared(validator: Any, instance: Any, schema: Any) -> Iterator[str]:
 def _unevaluated(validator: Any, instance: Any, schema: Any) -> list[Any]:
     """Return the names, or indexes, that no other keyword of the schema evaluates."""
     others = {word: part for word, part in schema.items() if not word.startswith("unevaluated")}
-    with _setting(_asks_evaluated, True):
+    with setting(_asks_evaluated, True):
         errors = validator.evolve(schema=others).iter_errors(instance)
         found = {error.path[-1] for error in errors if error.path}
     everything = instance if isinstance(instance, dict) else range(len(instance))

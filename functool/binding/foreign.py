@@ -16,6 +16,7 @@ from functool.binding.problems import PAIRS, path_text, repeated_key, unknown_na
 from functool.binding.watched_shapes import Shapes
 from functool.errors import ArgumentError
 from functool.json_values import paused_gc_if_long, same_json
+from functool.large import noting_hold
 from functool.schema.admits import Known, only_containers, types_allowed
 from functool.schema.json_schema import UNSET, property_names
 from functool.schema.shapes import TooMuchWork, default_of
@@ -65,7 +66,7 @@ class SchemaBinder:
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the validated arguments, with defaults filled in."""
-        return paused_gc_if_long(self._checked, as_text(arguments, self._limit))
+        return noting_hold(paused_gc_if_long, self._checked, as_text(arguments, self._limit))
 
     def _checked(self, text: str) -> dict[str, Any]:
         sent: dict[str, Any] = self._decode(decoded(text))
@@ -73,12 +74,16 @@ class SchemaBinder:
         if lists := [name for name in self._lists if isinstance(sent.get(name), str)]:
             sent = self._decode({**sent, **{name: parsed(sent[name]) for name in lists}})
         refuse_infinite(sent)
-        if problems := self._problems(sent):
+        if problems := self.problems(sent):
             raise ArgumentError(problems)
         return {**sent, **deepcopy({n: d for n, d in self._defaults.items() if n not in sent})}
 
-    def _problems(self, sent: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the first problems, without repetitions. There may be millions."""
+    def problems(self, sent: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the first problems of JSON values, without repetitions. There may be millions.
+
+        Raises:
+            ArgumentError: They take too much work to check.
+        """
         try:
             with bounded_work():
                 errors = islice(self._validator.iter_errors(sent), 100)
@@ -101,7 +106,7 @@ class SchemaBinder:
         """Return the arguments. A JSON Schema has no aliases, but may refuse its own defaults."""
         known, sent = self._defaults, decoded(as_text(arguments))
         bare = {n: v for n, v in sent.items() if n not in known or not same_json(v, known[n])}
-        unfit = len(bare) < len(sent) and self._problems(sent) and not self._problems(bare)
+        unfit = len(bare) < len(sent) and self.problems(sent) and not self.problems(bare)
         return bare if unfit else arguments
 
     @cached_property

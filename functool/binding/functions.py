@@ -19,7 +19,6 @@ that are cheap to find. Only if there is such a trace, the text is decoded and c
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
@@ -42,7 +41,7 @@ from functool.binding.json_text import (
 )
 from functool.binding.problems import problems_of, unknown_name
 from functool.binding.watched_shapes import LaxJsonSchema, Shapes
-from functool.errors import ArgumentError
+from functool.errors import ArgumentError, logger
 from functool.json_values import LONG, paused_gc_if_long, same_json
 from functool.schema.admits import kinds_of, only_containers, types_allowed
 from functool.schema.core import compiled
@@ -59,8 +58,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
-
-logger: logging.Logger = logging.getLogger("functool")
 
 
 class _computed_once(Generic[T]):

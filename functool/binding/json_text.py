@@ -52,8 +52,7 @@ def as_text(arguments: Any, limit: int | None = None) -> str:
         try:
             text = _encoder.encode(arguments)
         except Exception:  # A mapping class of the caller may raise any exception.
-            wrong = "the arguments hold a value that JSON cannot express"
-            raise ArgumentError(wrong) from None
+            raise ArgumentError("the arguments hold a value that JSON cannot express") from None
     else:
         raise ArgumentError("the arguments must be a JSON object")
     # A character has at most four bytes, so short text need not be encoded.

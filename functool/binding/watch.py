@@ -63,7 +63,8 @@ class Watch:
 
     def __init__(self, shapes: Shapes | None, ask: Callable[[str], Any], limit: int | None) -> None:
         self._error: ArgumentError | None = None
-        self._reading = _no_reading() if shapes is None else _Reader(shapes, ask, limit).read()
+        nothing: Any = (None for _ in ())
+        self._reading = nothing if shapes is None else _Reader(shapes, ask, limit).read()
         next(self._reading, None)
 
     def feed(self, text: str) -> ArgumentError | None:
@@ -76,15 +77,11 @@ class Watch:
             with bounded_work():
                 self._reading.send(text)
         except ArgumentError as error:
-            self._error = error
+            self._error = error.with_traceback(None)
         except Exception:
             # Nothing is checked any more: after a false alarm, an error, or a malformed schema.
             pass
         return self._error
-
-
-def _no_reading() -> _Reading[None]:
-    yield from ()
 
 
 class _Reader:
@@ -264,5 +261,5 @@ class _Reader:
         except ArgumentError as error:
             for problem in error.problems:
                 if problem.get("path", "") in (place, unknown):
-                    raise ArgumentError([problem]) from None
+                    raise ArgumentError([problem]) from error.with_traceback(None)
         raise _FalseAlarm

@@ -9,7 +9,6 @@ refuses too: the body does not run, or the output is not shown.
 from __future__ import annotations
 
 import inspect
-import logging
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
@@ -20,7 +19,7 @@ from typing_extensions import TypeVar
 
 from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
-from functool.errors import DefinitionError, GuardrailError
+from functool.errors import DefinitionError, GuardrailError, logger
 from functool.introspection import without_partials
 from functool.large import in_thread_if, is_large
 from functool.pointers import escaped
@@ -46,7 +45,6 @@ Record: TypeAlias = list[dict[str, str]]
 
 _IN_PLACE = "in place; return a new call instead: dataclasses.replace(call, arguments={...})"
 
-logger: logging.Logger = logging.getLogger("functool")
 _LISTS = {"call": "input_guardrails", "result": "output_guardrails"}
 
 

@@ -69,8 +69,7 @@ def rate_limit(calls: int, per_seconds: float, per: Per = "tool") -> InputGuardr
             times.popleft()
         if len(times) >= calls:
             why = f"Too many calls: at most {calls} in {per_seconds:g} seconds."
-            wait = times[0] + per_seconds - now
-            raise GuardrailError(f"{why} Try again in {wait:.1f} seconds.")
+            raise GuardrailError(f"{why} Try again in {times[0] + per_seconds - now:.1f} seconds.")
         times.append(now)
 
     return _counting(rate_limit, per)

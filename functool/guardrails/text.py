@@ -212,8 +212,9 @@ def _clean(patterns: list[re.Pattern[str]], text: str, clean: Callable[[str], st
     text = _replace_matches(patterns, text)
     if "\\" not in text:
         return text
-    if (data := _parsed(text)) is not text and (new := _clean_value(clean, data)) is not data:
-        text = json.dumps(new, ensure_ascii=False)
+    with suppress(RecursionError):  # If it is too deep, it is cleaned like other text.
+        if (data := _parsed(text)) is not text and (new := _clean_value(clean, data)) is not data:
+            text = json.dumps(new, ensure_ascii=False)
     view = text
     for _ in range(_LEVELS):
         if "\\" not in view or (plain := _ESCAPE.sub(_letter, view)) == view:

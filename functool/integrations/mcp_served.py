@@ -21,7 +21,7 @@ from functool import (
 )
 from functool.dialects import mcp as dialect
 from functool.executors import in_thread
-from functool.integrations.mcp_untrusted import WRAPS, answer_tool
+from functool.integrations.mcp_untrusted import WRAPS, answer_problems
 from functool.integrations.values import levels
 from functool.large import in_turn_if, is_large
 
@@ -65,19 +65,18 @@ class Served:
         """Return a function that says whether a value fits the promised schema.
 
         Others may have written the schema, unless the tool is a function. It may come from a server
-        that is served again, or from a document. `answer_tool` checks such a schema safely.
+        that is served again, or from a document. `answer_problems` checks such a schema safely.
         """
         schema = self._promised or {}
         if any(isinstance(level, FunctionTool) for level in levels(self.tool)):
             return partial(Draft202012Validator(schema, registry=Registry()).is_valid)
-        checking = answer_tool(schema)
+        problems = answer_problems(schema)
 
         def fits(value: Any) -> bool:
             try:
-                checking.bind({"answer": value})
+                return not problems(value)
             except ArgumentError:
                 return False
-            return True
 
         return fits
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
 import mcp_types as types
@@ -21,15 +21,16 @@ from functool import (
     ImageContent,
     SchemaTool,
     TextContent,
-    Tool,
     ToolResult,
     ToolSettings,
 )
+from functool.binding.foreign import SchemaBinder
 from functool.executors import in_thread
 from functool.integrations.mcp_sizes import has_long_list
 from functool.integrations.visible import is_visible, visible
 from functool.large import LARGE, in_thread_if
 from functool.schema.json_schema import DEFINITIONS, MANY, NAMED, ONE, walk
+from functool.schema.rewrite import is_finite
 
 MAX_NAME = 64  # Characters of a local name. Models accept no longer one.
 MAX_TOOLS = 5_000
@@ -219,8 +220,8 @@ def output_of(definition: types.Tool) -> dict[str, Any] | None:
 class Check(NamedTuple):
     """How to check a structured answer."""
 
-    tool: Tool
-    """A tool whose argument is the answer. It checks hostile schemas safely."""
+    problems: Callable[[Any], list[dict[str, Any]]]
+    """Returns why an answer does not fit its schema. It checks hostile schemas safely."""
     is_wrapped: bool
 
 
@@ -231,11 +232,14 @@ def answer_check(definition: types.Tool) -> Check | None:
         DefinitionError: The schema is not valid.
     """
     schema = cleaned(definition.output_schema)
-    return None if schema is None else Check(answer_tool(schema), _is_wrapped(definition))
+    return None if schema is None else Check(answer_problems(schema), _is_wrapped(definition))
 
 
-def answer_tool(schema: dict[str, Any]) -> Tool:
-    """Return a tool with one argument, `answer`, of this schema. It is only bound, never called.
+def answer_problems(schema: dict[str, Any]) -> Callable[[Any], list[dict[str, Any]]]:
+    """Return a function that returns why an answer does not fit a schema, or an empty list.
+
+    It raises an `ArgumentError` if that takes too much work to check. It copies no answer, because
+    a large one takes a hundred megabytes.
 
     Raises:
         DefinitionError: The schema is not valid.
@@ -244,8 +248,9 @@ def answer_tool(schema: dict[str, Any]) -> Tool:
     # `#/properties/name`, keep their meaning.
     part = {"answer": {"$id": "urn:answer", **schema}}
     parameters = {"type": "object", "properties": part, "required": ["answer"]}
-    # Who has the answer has limited it already.
-    return SchemaTool("answer", "", parameters, dict[str, Any].copy, max_argument_bytes=None)
+    binder = SchemaTool("answer", "", parameters, dict[str, Any].copy).binding
+    assert isinstance(binder, SchemaBinder)
+    return lambda answer: binder.problems({"answer": answer})
 
 
 async def result(answer: types.CallToolResult, check: Check | None) -> ToolResult:
@@ -278,13 +283,12 @@ async def _fault_of(value: Any, check: Check) -> str:
     """Return why a structured answer is refused, or an empty text if it fits its schema."""
     try:
         # In a thread, because a large answer takes half a second.
-        await in_thread(check.tool.bind, {"answer": value})
-    except ArgumentError as error:
-        # A problem without a path belongs to the whole: the check takes too much work.
-        too_much = not any(problem["path"] for problem in error.problems)
-        wrong = "takes too much work to check against" if too_much else "does not fit"
-        return f"The server's structured answer {wrong} the schema it promised."
-    return ""
+        if await in_thread(lambda: is_finite(value) and not check.problems(value)):
+            return ""
+        wrong = "does not fit"
+    except ArgumentError:
+        wrong = "takes too much work to check against"
+    return f"The server's structured answer {wrong} the schema it promised."
 
 
 def content(block: types.ContentBlock) -> Content:

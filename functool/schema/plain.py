@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from inspect import cleandoc
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaWarningKind
 from pydantic_core import PydanticOmit, PydanticSerializationError, core_schema, from_json, to_json
@@ -49,8 +49,7 @@ class PlainJsonSchema(GenerateJsonSchema):
         if schema["type"] in _FIELDS and not schema.get("metadata"):
             schema = schema["schema"]
         if schema["type"] in _SCALARS and schema.keys() <= {"type", "allow_inf_nan"}:
-            made: dict[str, Any] = getattr(self, f"{schema['type']}_schema")(schema)
-            return made
+            return cast(dict[str, Any], getattr(self, f"{schema['type']}_schema")(schema))
         with suppress(PydanticOmit):
             return super().generate_inner(schema)
         if is_set:

@@ -19,6 +19,8 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError, core_schema
 
+from functool.executors import setting
+from functool.large import noting_hold
 from functool.schema.parts import MAPPINGS, choices_of, fields_of, followed, holds_others, outside
 
 NO_MEMBER = "functool.no_member"
@@ -221,10 +223,7 @@ def bounded(validate: Callable[..., Any], brief: bool = False) -> Callable[..., 
         now = work_left.get(None) or WorkLeft(text)
         now.readings = _MANY + len(text) // 2 if brief else _FEW
         now.characters = MAX_PATTERN
-        token = work_left.set(now)
-        try:
-            return validate(text, **options)
-        finally:
-            work_left.reset(token)
+        with setting(work_left, now):
+            return noting_hold(validate, text, **options)
 
     return validated

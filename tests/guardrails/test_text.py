@@ -568,7 +568,17 @@ def test_redact_gives_up_on_a_text_that_is_escaped_without_end():
     deep = "\\" + "u005c" * 10_000 + "u0061"
 
     assert said(f"x {deep}", redact(["secret"])).text == "[redacted]"
-    assert said("\\" * 4096, redact(["secret"])).text == "\\" * 4096
+
+
+@pytest.mark.parametrize("hidden", ["secret", r"\u0073ecret"])
+def test_redact_cleans_json_that_is_nested_too_deeply_to_walk(hidden):
+    """Such a text is cleaned like any other text, also behind its escapes."""
+    text = "[" * 900 + rf'"\n{hidden}"' + "]" * 900
+
+    cleaned = said(text, redact(["secret"]))
+
+    assert cleaned.success and cleaned.text.count("[") == 901
+    assert "ecret" not in cleaned.text
 
 
 def test_redact_makes_valid_text_of_half_an_emoji():

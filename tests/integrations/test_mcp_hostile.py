@@ -940,6 +940,14 @@ def test_a_strangers_pattern_is_linear_where_its_tool_is_served_again():
         asyncio.run(served.structured("c"))
 
 
+def test_a_text_that_holds_a_list_is_no_list_where_a_tool_is_served():
+    """A value is compared with the output schema as it is. Only arguments may be JSON in a text."""
+    strange = SchemaTool("x", "", {"type": "object"}, lambda given: None, output={"type": "array"})
+
+    with pytest.raises(ToolError, match="does not fit its own output schema"):
+        asyncio.run(Served(strange).structured("[1]"))
+
+
 def test_a_long_result_is_checked_beside_the_loop():
     """Other calls are served while a long list is compared with the schema that the server promised."""
 
