@@ -129,9 +129,10 @@ def _schema_faults(schema: ToolSchema) -> Iterator[str]:
     from jsonschema import Draft202012Validator
 
     meta = Draft202012Validator(Draft202012Validator.META_SCHEMA)
-    for error in meta.iter_errors(schema.parameters):
-        where = f"at {error.json_path}: {error.message[:200]}"
-        yield f"the schema is not valid JSON Schema 2020-12 {where}"
+    with suppress(RecursionError):  # A schema may be nested too deeply for this check.
+        for error in meta.iter_errors(schema.parameters):
+            where = f"at {error.json_path}: {error.message[:200]}"
+            yield f"the schema is not valid JSON Schema 2020-12 {where}"
     for name, part in (schema.plain.get("properties") or {}).items():
         if not isinstance(part, Mapping) or not part.get("description"):
             remedy = "describe it in the docstring or the annotation"
