@@ -6,9 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from functool.dialects._reply import Reply, Written, mixed_streams, no_such_call
-from functool.dialects._wire import get, listed, mismatch
-
-_COMPLETE = ("stop", "tool_calls", "function_call")
+from functool.dialects._wire import COMPLETE, get, listed, mismatch
 
 
 class ChatChunks:
@@ -59,7 +57,7 @@ class ChatChunks:
         if reason:  # Some servers send "" until the end.
             for key in [*self._nameless]:
                 self._start(key, "", reply)
-            reply.end(reason, complete=reason in _COMPLETE)
+            reply.end(reason, complete=reason in COMPLETE)
 
     def _call(self, entry: Any, reply: Reply) -> None:
         id = get(entry, "id") or ""

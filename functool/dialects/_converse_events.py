@@ -8,7 +8,8 @@ from typing import Any
 from functool.dialects._reply import Reply, Written, mixed_streams, no_such_call
 from functool.dialects._wire import get, mismatch
 
-_COMPLETE = ("tool_use", "end_turn", "stop_sequence")
+COMPLETE = ("tool_use", "end_turn", "stop_sequence")
+"""Why a message may end so that its last call is whole. At any other end it was cut off."""
 
 
 class ConverseEvents:
@@ -68,7 +69,7 @@ class ConverseEvents:
 
     def _messageStop(self, body: Any, reply: Reply) -> None:
         reason = get(body, "stopReason")
-        reply.end(reason or "end_turn", complete=reason in _COMPLETE)
+        reply.end(reason or "end_turn", complete=reason in COMPLETE)
 
     def _finish_open(self, reply: Reply) -> None:
         if self._open is not None:
