@@ -175,16 +175,18 @@ class Reply:
         self._events.append(ArgumentsDelta(call.index, text))
         if call.error is not None:
             return
-        was_closed = call.brackets.closed
-        rest = call.brackets.feed(text)
         watch = call.watch if self._refused < MAX_REFUSED else None
         error = None if watch is None else watch.feed(text)
+        if error is not None:
+            self.refuse(call, error)
+            return
+        was_closed = call.brackets.closed
+        rest = call.brackets.feed(text)
         closes = call.brackets.closed and not was_closed
         if closes and call.lenient:
             closes = _is_object(call.text.removesuffix(rest))
-        if error is None and (closes or call.ready) and rest.strip(_JSON_SPACE):
+        if (closes or call.ready) and rest.strip(_JSON_SPACE):
             error = ArgumentError("the arguments go on after the end of their JSON object")
-        if error is not None:
             self.refuse(call, error)
         elif closes:
             self._make_ready(call)

@@ -39,6 +39,7 @@ from functool.dialects import (
     openai_chat,
     xai,
 )
+from functool.dialects._reply import Brackets
 from functool.dialects._turn import Turn
 from functool.testing import EventLog
 from tests.dialects import streaming
@@ -370,6 +371,34 @@ def test_a_name_that_comes_later(empty):
 
     assert [(call.id, call.arguments) for call in reader.calls()] == [("c0", "{}"), ("c1", "{")]
     assert (answers[0].text, answers[1].error.type) == ("pong", "UnknownToolError")
+
+
+class Piece(str):
+    """A text that can only be joined with many others at once."""
+
+    def __radd__(self, other: str) -> str:
+        raise AssertionError("each piece copies all that came before it")
+
+
+def test_text_before_a_name_is_joined_once():
+    """One chunk may hold many thousand pieces. To copy the text for each of them would hold the loop for seconds."""
+    pieces = [{**more(0, Piece(text)), "id": "c0"} for text in ("{", " ", "}")]
+    reader = openai_chat.StreamReader()
+    reader.feed(chunk(*pieces))
+    reader.feed(chunk(begin(0, "ping")))
+
+    assert [call.arguments for call in reader.calls()] == ["{ }"]
+
+
+def test_text_beyond_the_limit_is_not_searched(monkeypatch):
+    """A chunk may hold many million brackets, of which a tool takes one million bytes."""
+    searched = []
+    monkeypatch.setattr(Brackets, "feed", lambda self, text: searched.append(text) or "")
+    small = FunctionTool(lambda a=0: a, name="small", max_argument_bytes=10)
+    reader = openai_chat.StreamReader([small])
+    kinds = [type(event) for event in reader.feed(chunk(begin(0, "small", '{"a":' + "[" * 10)))]
+
+    assert (searched, kinds) == ([], [CallStarted, ArgumentsDelta, CallRefused])
 
 
 ENDS: dict[str, Any] = {
