@@ -11,13 +11,13 @@ import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from functool import Context, ToolResult
 from functool.integrations._agents import key_of
 from functool.layers.passing import is_passing, passing
 
-Runner = Callable[..., Awaitable[ToolResult]]
+Runner = TypeVar("Runner", bound=Callable[..., Awaitable[ToolResult]])
 
 
 class _Run(NamedTuple):
@@ -94,7 +94,7 @@ def keeping_context(run: Runner) -> Runner:
     """
 
     @functools.wraps(run)
-    async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
+    async def keeping(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
         paused = key_of(run.__module__, context, text)
         place = f"{paused} tools"
         # What is kept has no deps: the host may have new ones when the call is made again.
@@ -111,4 +111,4 @@ def keeping_context(run: Runner) -> Runner:
             if paused in context.state:
                 context.state[place] = kept
 
-    return runner
+    return keeping  # type: ignore[return-value]
