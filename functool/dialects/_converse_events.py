@@ -11,6 +11,15 @@ from functool.dialects._wire import get, mismatch
 COMPLETE = ("tool_use", "end_turn", "stop_sequence")
 """Why a message may end so that its last call is whole. At any other end it was cut off."""
 
+_KINDS = (
+    "messageStart",
+    "contentBlockStart",
+    "contentBlockDelta",
+    "contentBlockStop",
+    "messageStop",
+    "metadata",
+)
+
 
 class ConverseEvents:
     """Reads the events of `converse_stream(...)["stream"]`."""
@@ -28,11 +37,10 @@ class ConverseEvents:
         if kind.endswith("Exception"):
             reply.fail(f"{kind}: {get(body, 'message') or 'no message'}")
             return
-        read = getattr(self, f"_{kind}", None)
-        if read is None and kind != "metadata":
+        if kind not in _KINDS:
             raise mismatch(self.expected, event)
-        if read is not None:
-            read(body, reply)
+        if kind != "metadata":
+            getattr(self, f"_{kind}")(body, reply)
 
     def _messageStart(self, body: Any, reply: Reply) -> None:
         if self._begun:

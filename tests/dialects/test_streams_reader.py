@@ -105,6 +105,15 @@ def test_what_is_no_chunk_is_a_type_error(reader, given):
     assert made.calls() == []
 
 
+def test_an_event_of_bedrock_reaches_no_other_attribute():
+    """An event that is named like a method of Python's objects is refused, and the reader can go on."""
+    made = bedrock.StreamReader()
+    with pytest.raises(TypeError, match="^expected "):
+        made.feed({"_setattr__": "read"})
+
+    assert made.feed({"messageStop": {"stopReason": "end_turn"}}) == [StreamEnded("end_turn")]
+
+
 ODD = st.sampled_from([None, 0, 7, 1.5, True, "", "x", [], [7], ["x"], {}, {"x": 1}, [[]], [{}]])
 
 
