@@ -74,16 +74,24 @@ class _Home:
 _home: ContextVar[_Home | None] = ContextVar("functool_agent_home", default=None)
 
 
-def own_context(deps: Any) -> Context[Any] | None:
+def own_context(deps: Any, *, converts: tuple[type, ...] = ()) -> Context[Any] | None:
     """Return the context that a run brings along, or None if it has none.
 
     This is its dependency object, or that of the runner that runs the agent for `AgentTool`.
+
+    Args:
+        deps: The dependencies of the run.
+        converts: The types of dependencies from which the framework may make an object.
     """
     if isinstance(deps, Context):
         return deps
     home = _home.get()
     inner = None if home is None else home.context
-    return inner if inner is not None and inner.deps is deps else None
+    if inner is None:
+        return None
+    is_other = deps is None or isinstance(deps, converts)  # Nothing was made of these.
+    is_made = isinstance(inner.deps, converts) and not is_other
+    return inner.view(deps=deps) if inner.deps is deps or is_made else None
 
 
 def keeping_context(run: Runner) -> Runner:

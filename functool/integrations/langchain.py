@@ -186,7 +186,8 @@ def _context_of(call: ToolCall) -> tuple[Context[Any], Any]:
     if runtime is None:
         return passing(Context()), lambda: None
     given = runtime.context
-    context = own_context(given) or passing(Context(given))
+    # A graph with a `context_schema` makes an object of a dict.
+    context = own_context(given, converts=(dict,)) or passing(Context(given))
 
     def forward(event: ToolEvent) -> None:
         if event.call_id == call.id:
