@@ -6,9 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from functool.dialects._reply import Reply, Written, mixed_streams, no_such_call
-from functool.dialects._wire import get, listed, mismatch
-
-_COMPLETE = ("stop", "tool_calls", "function_call")
+from functool.dialects._wire import COMPLETE, get, listed, mismatch
 
 
 class ChatChunks:
@@ -30,7 +28,7 @@ class ChatChunks:
         self._ids: dict[Any, str] = {}
         self._foreign: set[Any] = set()
         self._last: Any = None
-        self._nameless: dict[Any, str] = {}
+        self._nameless: dict[Any, list[str]] = {}
 
     def read(self, chunk: Any, reply: Reply) -> None:
         """Read one chunk."""
@@ -59,7 +57,7 @@ class ChatChunks:
         if reason:  # Some servers send "" until the end.
             for key in [*self._nameless]:
                 self._start(key, "", reply)
-            reply.end(reason, complete=reason in _COMPLETE)
+            reply.end(reason, complete=reason in COMPLETE)
 
     def _call(self, entry: Any, reply: Reply) -> None:
         id = get(entry, "id") or ""
@@ -82,7 +80,7 @@ class ChatChunks:
             is_begun = id or key in self._nameless
             if not name and is_begun and isinstance(arguments, (str, type(None))):
                 # Some servers send the name later.
-                self._nameless[key] = self._nameless.get(key, "") + (arguments or "")
+                self._nameless.setdefault(key, []).append(arguments or "")
                 return
             if not name:
                 raise no_such_call()
@@ -97,7 +95,7 @@ class ChatChunks:
     def _start(self, key: Any, name: str, reply: Reply) -> Written:
         """Begin a call, with the arguments that came before its name."""
         call = reply.start(key, name, self._ids[key])
-        reply.add(call, self._nameless.pop(key, None))
+        reply.add(call, "".join(self._nameless.pop(key, ())))
         return call
 
 

@@ -8,7 +8,17 @@ from typing import Any
 from functool.dialects._reply import Reply, Written, mixed_streams, no_such_call
 from functool.dialects._wire import get, mismatch
 
-_COMPLETE = ("tool_use", "end_turn", "stop_sequence")
+COMPLETE = ("tool_use", "end_turn", "stop_sequence")
+"""Why a message may end so that its last call is whole. At any other end it was cut off."""
+
+_KINDS = (
+    "messageStart",
+    "contentBlockStart",
+    "contentBlockDelta",
+    "contentBlockStop",
+    "messageStop",
+    "metadata",
+)
 
 
 class ConverseEvents:
@@ -27,11 +37,10 @@ class ConverseEvents:
         if kind.endswith("Exception"):
             reply.fail(f"{kind}: {get(body, 'message') or 'no message'}")
             return
-        read = getattr(self, f"_{kind}", None)
-        if read is None and kind != "metadata":
+        if kind not in _KINDS:
             raise mismatch(self.expected, event)
-        if read is not None:
-            read(body, reply)
+        if kind != "metadata":
+            getattr(self, f"_{kind}")(body, reply)
 
     def _messageStart(self, body: Any, reply: Reply) -> None:
         if self._begun:
@@ -68,7 +77,7 @@ class ConverseEvents:
 
     def _messageStop(self, body: Any, reply: Reply) -> None:
         reason = get(body, "stopReason")
-        reply.end(reason or "end_turn", complete=reason in _COMPLETE)
+        reply.end(reason or "end_turn", complete=reason in COMPLETE)
 
     def _finish_open(self, reply: Reply) -> None:
         if self._open is not None:

@@ -7,7 +7,9 @@ from typing import Any
 from functool.dialects._reply import Reply, Written, mixed_streams
 from functool.dialects._wire import get, mismatch
 
-_COMPLETE = ("tool_use", "end_turn", "stop_sequence", "pause_turn", None)
+COMPLETE = ("tool_use", "end_turn", "stop_sequence", "pause_turn", None)
+"""Why a message may end so that its last call is whole. At any other end it was cut off."""
+
 _OURS = ("message_", "content_block_", "ping", "error")
 
 
@@ -42,7 +44,7 @@ class MessageEvents:
         elif kind == "message_delta":
             self._reason = get(get(event, "delta"), "stop_reason") or self._reason
         elif kind == "message_stop":
-            reply.end(self._reason or "end_turn", complete=self._reason in _COMPLETE)
+            reply.end(self._reason or "end_turn", complete=self._reason in COMPLETE)
         elif kind == "error":
             reply.fail(get(get(event, "error"), "message") or "the message failed")
 

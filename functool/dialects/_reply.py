@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,10 +41,14 @@ def no_such_call() -> ValueError:
 
 
 class Brackets:
-    """Finds the end of a JSON object or list whose text arrives in pieces."""
+    """Finds the end of a JSON object or list whose text arrives in pieces.
 
-    def __init__(self) -> None:
+    `limit` is the most characters that are searched, or None: a longer text has no end.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
         self.closed: bool = False
+        self._left: float = math.inf if limit is None else limit
         self._depth = 0
         self._in_text = False
         self._escaped = False
@@ -52,6 +57,9 @@ class Brackets:
         """Read a piece, and return the text after the end of the object or list."""
         if self.closed:
             return text
+        self._left -= len(text)
+        if self._left < 0:
+            return ""
         start, self._escaped = int(self._escaped and bool(text)), self._escaped and not text
         while mark := _MARK.search(text, start):
             start = mark.end()
@@ -158,6 +166,7 @@ class Reply:
                 self.refuse(call, UnknownToolError(call.name, known))
             else:
                 call.watch = tool.watch()
+                call.brackets = Brackets(tool.max_argument_bytes)  # It refuses a longer text.
                 # A tool that does not refuse what is no JSON may mend it.
                 if call.name not in self._lenient:
                     self._lenient[call.name] = tool.watch().feed("x") is None

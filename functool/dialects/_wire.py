@@ -46,8 +46,8 @@ _kept: WeakKeyDictionary[Tool, dict[Build, tuple[ToolSchema, bytes, tuple[str, .
     WeakKeyDictionary()
 )
 
-_CUT_OFF = ("length", "model_length")
-"""Why a chat completion may end in the middle of a call."""
+COMPLETE = ("stop", "tool_calls", "function_call")
+"""Why a chat completion may end so that its last call is whole. At any other end it was cut off."""
 
 MAX_STEPS = 100_000
 """How many steps measuring the depth of a schema may take."""
@@ -377,7 +377,7 @@ def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) ->
         for entry, f in found
         if f is not None
     ]
-    if calls and reason in _CUT_OFF:
+    if calls and reason and reason not in COMPLETE:  # Some servers send "" for none.
         calls[-1] = cut_off(calls[-1])
     return calls
 

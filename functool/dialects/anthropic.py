@@ -14,7 +14,7 @@ from typing import Any
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects import Lost
 from functool.dialects._cycles import cycles
-from functool.dialects._message_events import MessageEvents
+from functool.dialects._message_events import COMPLETE, MessageEvents
 from functool.dialects._rules import Rules, split
 from functool.dialects._stream import Reader
 from functool.dialects._walk import render
@@ -63,9 +63,6 @@ STRICT = Rules(
 )
 """The grammar of `strict: true`."""
 
-CUT_OFF = ("max_tokens", "model_context_window_exceeded")
-"""Why a message may end in the middle of a call."""
-
 SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 """The search over deferred tools, which runs at the provider."""
 
@@ -105,8 +102,8 @@ def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
 def calls(message: Any) -> list[ToolCall]:
     """Return the calls of a `Message`, of its dict, or of a list of its content blocks.
 
-    If the message was cut off in a call (`max_tokens`), the arguments of that call are text that a
-    tool refuses. Some of them are missing.
+    If the message was cut off in a call (`max_tokens`, or `refusal`), the arguments of that call
+    are text that a tool refuses. Some of them are missing.
 
     Raises:
         TypeError: It is something else.
@@ -119,7 +116,7 @@ def calls(message: Any) -> list[ToolCall]:
         raise mismatch("a Message, its dict or a list of its content blocks", message)
     found = [block for block in blocks if get(block, "type") == "tool_use"]
     made = [call(get(block, "name"), get(block, "input"), get(block, "id")) for block in found]
-    if found and get(message, "stop_reason") in CUT_OFF and get(blocks[-1], "type") == "tool_use":
+    if found and found[-1] is blocks[-1] and get(message, "stop_reason") not in COMPLETE:
         made[-1] = cut_off(made[-1])
     return made
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects import anthropic
-from functool.dialects._converse_events import ConverseEvents
+from functool.dialects._converse_events import COMPLETE, ConverseEvents
 from functool.dialects._stream import Reader
 from functool.dialects._wire import (
     Deferred,
@@ -74,7 +74,7 @@ def calls(message: Any) -> list[ToolCall]:
     """Return the calls of a response of `converse`, or of its message.
 
     Those of tools that run at the provider are left out. If the response was cut off in a call
-    (`max_tokens`), the arguments of that call are text that a tool refuses.
+    (`max_tokens`, or a guardrail's stop), the arguments of that call are text that a tool refuses.
 
     Raises:
         TypeError: It is something else.
@@ -83,13 +83,10 @@ def calls(message: Any) -> list[ToolCall]:
     if not listed(content) or any(get(part, "type") is not None for part in content):
         raise mismatch("a response of converse or its message", message)
     found = [block for part in content if (block := get(part, "toolUse")) is not None]
-    made = [
-        call(get(block, "name"), get(block, "input"), get(block, "toolUseId"))
-        for block in found
-        if get(block, "type") != "server_tool_use"
-    ]
-    is_last = made and get(get(content[-1], "toolUse"), "toolUseId") == made[-1].id
-    if is_last and get(message, "stopReason") in anthropic.CUT_OFF:
+    found = [block for block in found if get(block, "type") != "server_tool_use"]
+    made = [call(get(one, "name"), get(one, "input"), get(one, "toolUseId")) for one in found]
+    is_last = made and get(content[-1], "toolUse") is found[-1]
+    if is_last and get(message, "stopReason") not in (None, *COMPLETE):
         made[-1] = cut_off(made[-1])
     return made
 

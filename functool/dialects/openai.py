@@ -96,8 +96,10 @@ def calls(message: Any) -> list[ToolCall]:
         raise mismatch("a Response, its dict or a list of its output items", message)
     found = [item for item in items if get(item, "type") == "function_call"]
     made = [call(get(item, "name"), get(item, "arguments"), get(item, "call_id")) for item in found]
-    ended = [get(item, "status") != "incomplete" for item in found]
-    return [one if whole else cut_off(one) for one, whole in zip(made, ended, strict=True)]
+    # Some servers give their items no status.
+    ended = [get(item, "status") or get(message, "status") for item in found]
+    pairs = zip(made, ended, strict=True)
+    return [one if end in ("completed", None) else cut_off(one) for one, end in pairs]
 
 
 def result(result: ToolResult) -> dict[str, Any]:

@@ -49,6 +49,7 @@ from functool.integrations._agents import (
     requests_of,
     stopping_with,
 )
+from functool.integrations._runs import own_context
 from functool.integrations.values import bytes_of, json_or_text, shown, text_of, texts_only
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
@@ -185,7 +186,8 @@ def _context_of(call: ToolCall) -> tuple[Context[Any], Any]:
     if runtime is None:
         return passing(Context()), lambda: None
     given = runtime.context
-    context = given if isinstance(given, Context) else passing(Context(given))
+    # A graph with a `context_schema` makes an object of a dict.
+    context = own_context(given, converts=(dict,)) or passing(Context(given))
 
     def forward(event: ToolEvent) -> None:
         if event.call_id == call.id:

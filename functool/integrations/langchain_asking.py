@@ -242,6 +242,8 @@ def _decision(answer: Any, request: ApprovalRequest, *, own: bool) -> Decision:
         case str():
             reason = "" if _digest_in(answer) else answer
             return Decision(approved=answer == request.digest, reason=reason)
+        case {"type": "approve", "digest": str(digest)}:  # It may be that of another call.
+            return Decision(approved=digest == request.digest)
         case True | {"type": "approve"}:
             return Decision(approved=same)
         case {"type": "edit", "edited_action": {"args": dict(arguments), **action}}:

@@ -17,6 +17,7 @@ from functool.integrations._agents import (
     taken_up,
     went_on,
 )
+from functool.integrations._runs import keeping_context
 
 try:
     from langchain_core.messages import AIMessage, HumanMessage
@@ -29,6 +30,7 @@ except ImportError as _error:
     raise missing("LangChain", "langchain") from _error
 
 
+@keeping_context
 async def runner(
     agent: Runnable[Any, Any], text: str, context: Context[Any], **options: Any
 ) -> ToolResult:

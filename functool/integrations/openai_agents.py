@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,8 +38,8 @@ from functool.integrations._agents import (
     relayed,
     stopping_with,
 )
+from functool.integrations._runs import Runs
 from functool.integrations.values import json_or_text, opened
-from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 
 try:
@@ -74,7 +73,7 @@ except ImportError as _error:
 
 __all__ = ["RunStopped", "adopt", "export", "export_all", "runner"]
 
-_contexts: dict[int, Context[Any]] = {}
+_runs = Runs()
 
 
 class RunStopped(Tripwire, AgentsException):
@@ -249,12 +248,7 @@ def _context_of(run: RunContextWrapper[Any]) -> Context[Any]:
     """
     if isinstance(run.context, Context):
         return run.context
-    key = id(run.usage)
-    context = _contexts.get(key)
-    if context is None:
-        context = _contexts[key] = passing(Context(run.context))
-        weakref.finalize(run.usage, _contexts.pop, key, None).atexit = False
-    return context
+    return _runs.context_of(run.usage).view(deps=run.context)
 
 
 def _native_context(call: ToolCall, context: Context[Any]) -> ToolContext[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-import weakref
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -48,6 +48,7 @@ from functool.integrations._agents import (
     relayed,
     request_of,
 )
+from functool.integrations._runs import Runs, own_context
 from functool.integrations.values import (
     json_items,
     json_or_text,
@@ -56,7 +57,6 @@ from functool.integrations.values import (
     shown,
     texts_only,
 )
-from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_native, one_tool
 from functool.schema.json_schema import walk
 
@@ -125,7 +125,7 @@ def export(tool: Tool) -> pydantic_ai.Tool[Any]:
         return await _call(tool, arguments, run)
 
     async def prepare(run: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
-        return definition if tool.is_enabled(_shared(run).context) else None
+        return definition if tool.is_enabled(_context_of(run)) else None
 
     name, parameters = tool.name, _parameters(schema)
     entry = pydantic_ai.Tool.from_schema(
@@ -256,7 +256,6 @@ def _is_approved(context: Context[Any]) -> bool:
 
 async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> Any:
     """Run `tool` for pydantic-ai, and return or raise what pydantic-ai expects."""
-    shared, call_id = _shared(run), run.tool_call_id or ""
     # Send text, so that the tool validates the arguments as JSON. A hook may have put in values
     # that JSON cannot express; the tool validates those as they are.
     given: Any = arguments
@@ -264,37 +263,26 @@ async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> 
         given = json_bytes(arguments).decode()
     except (PydanticSerializationError, UnicodeEncodeError):
         pass
-    call, context = ToolCall(name=tool.name, arguments=given, id=call_id), shared.context
+    call = ToolCall(name=tool.name, arguments=given, id=run.tool_call_id or "")
+    context = _context_of(run)
     agreements: list[Agreement] = []
     if run.tool_call_approved:
         call, agreements = as_agreed(tool, call, run)
         call = await as_edited(tool, call, context, agreements)
         context = relayed(tool, call, context, agreements)
-    # An agent inside of the tool may share this context, and its model may choose the same id.
-    around = shared.calls.get(call.id)
-    shared.calls[call.id] = run
-    try:
-        result = await answer_to(tool, call, context)
-    finally:
-        shared.calls.pop(call.id, None)
-        if around is not None:
-            shared.calls[call.id] = around
+    # Only the events of this call go to the stream of this run: other runs may share the context.
+    result = await answer_to(tool, call, context.heard_by(_forwarding(call, run)))
     if (request := request_of(result)) is not None:
         agreed = with_agreements(tool, call, agreements)
         raise Paused({"approval": request.to_json(), **agreed, **with_sent(run, given)})
     return _output(result, durable=isinstance(run, DurableRunContext))
 
 
-class _Shared:
-    """The context that the calls of one run share. Its events go to the run's own stream."""
+def _forwarding(call: ToolCall, run: RunContext[Any]) -> Callable[[ToolEvent], Awaitable[None]]:
+    """Return a listener that passes the events of a call on to the stream of its run."""
 
-    def __init__(self, deps: Any) -> None:
-        self.context: Context[Any] = deps if isinstance(deps, Context) else passing(Context(deps))
-        self.calls: dict[str, RunContext[Any]] = {}
-        self.stop_forwarding = self.context.subscribe(self._forward)
-
-    async def _forward(self, event: ToolEvent) -> None:
-        if (run := self.calls.get(event.call_id)) is not None:
+    async def forward(event: ToolEvent) -> None:
+        if event.call_id == call.id:
             with suppress(UserError):  # A call of a durable run cannot reach the run's stream.
                 await run.emit(
                     ToolProgressEvent(
@@ -302,26 +290,20 @@ class _Shared:
                     )
                 )
 
+    return forward
 
-_runs: dict[tuple[int, int], _Shared] = {}
+
+_runs = Runs()
 
 
-def _shared(run: RunContext[Any]) -> _Shared:
-    """Return the shared context of a run.
+def _context_of(run: RunContext[Any]) -> Context[Any]:
+    """Return the context of a run, the same one for all its calls.
 
     It is found by the object that counts the run's usage, which lives as long as the run. An agent
-    inside another one may share that object, so the deps are part of the key.
+    inside another one may share that object, so it is found by the deps as well.
     """
-    key = id(run.usage), id(run.deps)
-    shared = _runs.get(key)
-    if shared is None:
-        shared = _runs[key] = _Shared(run.deps)
-        weakref.finalize(run.usage, _forget, key).atexit = False
-    return shared
-
-
-def _forget(key: tuple[int, int]) -> None:
-    _runs.pop(key).stop_forwarding()
+    own = own_context(run.deps)
+    return _runs.context_of(run.usage, run.deps).view(deps=run.deps) if own is None else own
 
 
 def _output(result: ToolResult, *, durable: bool) -> Any:

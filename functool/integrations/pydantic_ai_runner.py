@@ -17,6 +17,7 @@ from functool.integrations._agents import (
     put_back,
     taken_up,
 )
+from functool.integrations._runs import keeping_context
 
 try:
     import pydantic_ai
@@ -28,6 +29,7 @@ except ImportError as _error:
     raise missing("pydantic-ai", "pydantic-ai") from _error
 
 
+@keeping_context
 async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
     """Run an agent of pydantic-ai. Pass this as the runner of an `AgentTool`.
 

@@ -104,6 +104,15 @@ def test_what_is_no_chunk_is_a_type_error(reader, given):
     assert made.calls() == []
 
 
+def test_an_event_of_bedrock_reaches_no_other_attribute():
+    """An event that is named like a method of Python's objects is refused, and the reader can go on."""
+    made = bedrock.StreamReader()
+    with pytest.raises(TypeError, match="^expected "):
+        made.feed({"_setattr__": "read"})
+
+    assert made.feed({"messageStop": {"stopReason": "end_turn"}}) == [StreamEnded("end_turn")]
+
+
 ODD = st.sampled_from([None, 0, 7, 1.5, True, "", "x", [], [7], ["x"], {}, {"x": 1}, [[]], [{}]])
 
 
@@ -370,6 +379,34 @@ def test_a_name_that_comes_later(empty):
 
     assert [(call.id, call.arguments) for call in reader.calls()] == [("c0", "{}"), ("c1", "{")]
     assert (answers[0].text, answers[1].error.type) == ("pong", "UnknownToolError")
+
+
+class Piece(str):
+    """A text that can only be joined with many others at once."""
+
+    def __radd__(self, other: str) -> str:
+        raise AssertionError("each piece copies all that came before it")
+
+
+def test_text_before_a_name_is_joined_once():
+    """One chunk may hold many thousand pieces. To copy the text for each of them would hold the loop for seconds."""
+    pieces = [{**more(0, Piece(text)), "id": "c0"} for text in ("{", " ", "}")]
+    reader = openai_chat.StreamReader()
+    reader.feed(chunk(*pieces))
+    reader.feed(chunk(begin(0, "ping")))
+
+    assert [call.arguments for call in reader.calls()] == ["{ }"]
+
+
+def test_text_beyond_the_limit_is_not_searched():
+    """A chunk may hold many million brackets, of which a tool takes one million bytes. What it takes has its end."""
+    small = FunctionTool(lambda a=0: a, name="small", max_argument_bytes=8)
+    reader = openai_chat.StreamReader([small])
+    # Some servers give every call the place 0, and no id: the next one begins behind the end.
+    for text in ('{"a": 1}', '{"a": 22}', '{"a": 3}'):
+        reader.feed(chunk({"index": 0, "function": {"name": "small", "arguments": text}}))
+
+    assert [call.arguments for call in reader.calls()] == ['{"a": 1}', '{"a": 22}{"a": 3}']
 
 
 ENDS: dict[str, Any] = {

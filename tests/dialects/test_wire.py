@@ -159,6 +159,42 @@ def test_a_call_in_which_the_answer_was_cut_off_does_not_run(dialect, answer, ar
 
 
 @pytest.mark.parametrize(
+    ("dialect", "answer", "name", "end"),
+    [
+        *[(anthropic, anthropic_answer, "stop_reason", end) for end in ("refusal", "new")],
+        *[(bedrock, bedrock_answer, "stopReason", end) for end in ("guardrail_intervened", "new")],
+        *[(mistral, chat_answer, "finish_reason", end) for end in ("error", "new")],
+    ],
+)
+def test_a_call_runs_only_if_the_answer_has_a_full_end(dialect, answer, name, end):
+    """A classifier, a guardrail or an error may also cut off an answer in the middle of a call."""
+    given = answer({"what": "cats"}, whole=True)
+    where = given if name in given else given["choices"][0]
+    whole = dialect.calls(given)[0].arguments
+    where[name] = end
+
+    assert whole == {"what": "cats"}
+    assert dialect.calls(given)[0].arguments == '{"what": "cats", "'
+
+
+@pytest.mark.parametrize("end", ["incomplete", "in_progress", "failed"])
+def test_a_call_without_a_status_has_that_of_its_response(end):
+    """Some servers give their items no status."""
+    item = {"type": "function_call", "call_id": "c1", "name": "forget", "arguments": ""}
+    answers = [{"status": status, "output": [item]} for status in (None, "completed", end)]
+
+    assert [openai.calls(answer)[0].arguments for answer in answers] == ["", "", '{"']
+
+
+def test_a_call_that_was_cut_off_needs_no_id():
+    """A server may leave the id out."""
+    answer = bedrock_answer({"what": "cats"}, whole=False)
+    del answer["output"]["message"]["content"][0]["toolUse"]["toolUseId"]
+
+    assert bedrock.calls(answer)[0].arguments == '{"what": "cats", "'
+
+
+@pytest.mark.parametrize(
     ("kind", "start"),
     [
         ("image/png", b"\x89PNG\r\n\x1a\n"),

@@ -1,6 +1,7 @@
 """What is particular to the bridge to LangChain and LangGraph; what it shares with the others is in `test_matrix`."""
 
 import asyncio
+from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import partial
@@ -782,3 +783,40 @@ def test_text_content_is_text() -> None:
         return [TextContent(text="a"), TextContent(text="b")]
 
     assert langchain.export(give).invoke(made("give", {})).content == "a\nb"
+
+
+@dataclass
+class Tenant:
+    """A `context_schema`: LangGraph makes one of a dict."""
+
+    name: str
+
+
+def test_an_agent_in_a_graph_that_converts_its_context_goes_on_where_it_stopped() -> None:
+    """Nothing that the inner agent has done is done again, and its tools find the converted object."""
+    paid: list[int] = []
+    told: list[Any] = []
+
+    @FunctionTool
+    async def look(context: Context) -> str:
+        """Look."""
+        told.append(context.deps)
+        return "seen"
+
+    def agent(*turns: Any, tools: list[Any]) -> AgentTool:
+        graph = create_agent(
+            bridge.agent([], *turns).scripted,
+            tools=langchain.export_all(tools),
+            context_schema=Tenant,
+            checkpointer=InMemorySaver(),
+        )
+        return AgentTool(graph, "clerk", "d", runner=langchain.runner)
+
+    calls = [("i1", "look", {})], [("i2", "pay", {"amount": 1})]
+    inner = agent(*calls, "paid", tools=[look, paying(paid)])
+    outer = agent([("o1", "clerk", {"input": "go"})], "done", tools=[inner])
+    context = Context({"name": "Ada"})
+    while (result := ask(outer, context)).is_error:
+        context.approve(result.metadata["approval"])
+
+    assert (result.text, paid, told) == ("done", [1], [Tenant("Ada")])

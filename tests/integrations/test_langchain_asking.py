@@ -253,6 +253,17 @@ def test_a_refusal_is_about_the_call_whatever_it_has_become(answer: Any, reason:
     assert read(graph) == {"c1": f"A person refused this call{reason}"}
 
 
+@pytest.mark.parametrize("stale", ["0" * 64, "a page that is old"])
+def test_an_approval_with_another_digest_approves_nothing(stale: str) -> None:
+    """A page that still shows an earlier question sends the digest of that call."""
+    paid: list[int] = []
+    graph, questions = played(
+        paying(paid, input_guardrails=[require_approval()]), {"type": "approve", "digest": stale}
+    )
+
+    assert (questions, paid, read(graph)) == ([7], [], {"c1": "A person refused this call."})
+
+
 def test_an_edit_is_about_the_call_whatever_it_has_become() -> None:
     """The arguments that a person wrote run, although a guardrail has changed the call since it was shown."""
     paid: list[int] = []

@@ -1,9 +1,11 @@
 """What is particular to the bridge to openai-agents; what it shares with the others is in `test_matrix`."""
 
 import asyncio
+import gc
 import inspect
 import json
 import re
+import weakref
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import requires
@@ -552,3 +554,28 @@ def test_runner_options() -> None:
     result = ask(expert(agent, runner=partial(openai_agents.runner, max_turns=1)))
 
     assert result.error.type == "MaxTurnsExceeded"
+
+
+class Tenant:
+    """A host's own object, which refers to what the run has used."""
+
+    usage: Usage | None = None
+
+
+def test_a_run_is_forgotten_whose_context_object_refers_to_its_usage() -> None:
+    """A hook may keep the usage in the run's own context object, and no run keeps that alive."""
+    tenants: list[weakref.ref[Any]] = []
+
+    class Keeping(agents.RunHooks[Any]):
+        async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
+            context.context.usage = context.usage
+            tenants.append(weakref.ref(context.context))
+
+    noop = openai_agents.export(FunctionTool(lambda: "x", name="noop"))
+    for _ in range(3):
+        turns = [("c1", "noop", {})], "done"
+        run(agent_with([noop], *turns), context=Tenant(), hooks=Keeping())
+        gc.collect()
+
+    # The framework may still hold the last run.
+    assert [tenant() for tenant in tenants[:2]] == [None, None]

@@ -2,6 +2,8 @@
 
 import ast
 import asyncio
+import gc
+import weakref
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
@@ -1034,3 +1036,34 @@ def test_external_call_of_an_agent_is_an_error() -> None:
 
     assert result.is_error and "outside" in result.text
     assert call(adopted(outside)).is_error
+
+
+@dataclass
+class Tenant:
+    """Dependencies that refer to what the run has used, as a host's may."""
+
+    usage: RunUsage | None = None
+
+
+def test_a_run_is_forgotten_whose_dependencies_refer_to_its_usage() -> None:
+    """No run keeps its dependencies alive: not one that shares its usage with them, nor one of a usage that lives on."""
+    total, gone = RunUsage(), []
+    agent = agent_of([FunctionTool(lambda: "x", name="noop")], [("c1", "noop", {})], "done")
+    for usage in (None, total):
+        with agent.override(model=scripted([("c1", "noop", {})], "done")):
+            deps = Tenant(usage or RunUsage())
+            asyncio.run(agent.run("go", deps=deps, usage=deps.usage))
+            gone.append(weakref.ref(deps))
+            del deps
+    gc.collect()
+
+    assert [one() for one in gone] == [None, None]
+
+
+def test_a_context_that_lives_on_keeps_no_listener_of_a_run() -> None:
+    """A host may keep the results of many runs, and their usage with them."""
+    context = Context()
+    agent = agent_of([FunctionTool(lambda: "x", name="noop")], [("c1", "noop", {})], "done")
+    kept = asyncio.run(agent.run("go", deps=context))
+
+    assert kept.output == "done" and not context.listened
