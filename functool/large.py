@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from time import thread_time
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from functool.call import ToolCall, ToolResult
 from functool.errors import ArgumentError
-from functool.executors import in_thread, limits_around, setting
+from functool.executors import T, in_thread, limits_around, setting
 
 LARGE = 262_144  # Characters from which on a value is large.
 
@@ -20,7 +20,6 @@ LARGE = 262_144  # Characters from which on a value is large.
 # Mostly there is none, and a call only looks at that.
 held: list[asyncio.AbstractEventLoop] = []
 
-T = TypeVar("T")
 _ITEM = 26  # Characters that an item of a list or an object counts as.
 
 
@@ -84,16 +83,17 @@ def noting_hold(work: Callable[..., T], *args: Any, **options: Any) -> T:
                 loop.call_soon(loop.call_soon, held.clear)
 
 
-def drop_frames(error: BaseException, call: ToolCall) -> None:
+def drop_frames(error: BaseException, call: ToolCall, handled: BaseException | None) -> None:
     """Remove the tracebacks of an exception, and of all behind it, if they may keep much.
 
     A host may keep the result of a call for long, and with it the exception. The frames of its
-    traceback keep the arguments. Those of an `ArgumentError` keep nothing else.
+    traceback keep the arguments. Those of an `ArgumentError` keep nothing else. The
+    exception that the caller was handling, if any, is the caller's own: it stays as it is.
     """
     todo: list[Any] = [error] if isinstance(error, ArgumentError) or is_large(call) else []
     for each in todo:  # It grows on the way.
-        if each is not None and each.__traceback__ is not None:
-            each.__traceback__ = None
+        if each is not None and each is not handled and each.__traceback__ is not None:
+            each.with_traceback(None)  # To assign it could fail: an exception may be frozen.
             todo += each.__cause__, each.__context__
             todo += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
 

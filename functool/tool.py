@@ -381,7 +381,7 @@ class Tool(ABC):
             failure_or_raise(crash)
             logger.exception("an error function of %s failed", self._name)
             result = failure_of(error)
-        drop_frames(error, trip.sent)
+        drop_frames(error, trip.sent, trip.handled)
         if isinstance(error, ApprovalRequired) and result.is_error:
             result = with_request(result, error.request)
         trip.note(result)

@@ -10,7 +10,7 @@ from concurrent.futures import Future, wait
 from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 from functool.call import ToolCall, ToolFailure, ToolResult, changed, failure_of, wrong_call
 from functool.context import Context
@@ -21,13 +21,11 @@ from functool.errors import (
     Tripwire,
     UnknownToolError,
 )
-from functool.executors import GRACE_SECONDS
+from functool.executors import GRACE_SECONDS, T
 from functool.options import checked_limit
 from functool.time_limit import deliver_last
 from functool.tool import Tool
 from functool.wrapper_tool import WrapperTool
-
-T = TypeVar("T")
 
 _AT_ONCE = 16
 """How many calls of a turn begin before other tasks of the event loop get their turn."""

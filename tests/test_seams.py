@@ -9,7 +9,7 @@ import logging
 import pickle
 import re
 import weakref
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import pytest
@@ -374,6 +374,43 @@ def test_a_failure_of_a_large_call_keeps_nothing_of_it(size, caplog):
     with pytest.raises(ToolError, match="TaskGroup") as raised:
         result.unwrap()
     assert raised.value.__cause__ is result.error.cause
+
+
+@pytest.mark.parametrize("arguments", [{}, {"text": "x" * (LARGE + 1)}], ids=["refused", "large"])
+def test_an_exception_that_the_caller_handles_keeps_its_traceback(arguments):
+    """A host, a body or an error function may make a call while it handles an exception of its own."""
+
+    @FunctionTool
+    async def fail(text: str) -> None:
+        raise OSError("o")
+
+    async def main():
+        try:
+            raise KeyError("k")
+        except KeyError as error:
+            before = error.__traceback__
+            result = await fail(ToolCall(name="fail", arguments=arguments))
+            return result.error.cause, error.__traceback__ is before
+
+    cause, is_kept = asyncio.run(main())
+
+    assert is_kept and type(cause.__context__) is KeyError and cause.__traceback__ is None
+
+
+def test_the_exception_of_a_large_call_may_be_frozen():
+    """Whatever exception a body raises becomes the call's failure."""
+
+    @dataclass(frozen=True)
+    class Frozen(Exception):
+        code: int
+
+    @FunctionTool
+    async def fail(text: str) -> None:
+        raise Frozen(3)
+
+    cause = call(fail, {"text": "x" * (LARGE + 1)}).error.cause
+
+    assert cause == Frozen(3) and cause.__traceback__ is None
 
 
 def test_pydantic_writes_a_result_without_its_cause():

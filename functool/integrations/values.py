@@ -63,14 +63,15 @@ def told(event: ToolEvent, tool: Tool) -> Mapping[str, Any]:
 
     A value that a generator yields may become the result, and no output guardrail has seen it. So
     it is left out if the tool has output guardrails, or if another tool inside of it yielded it.
-    With output guardrails, the message of an untrusted tool is left out too: its author is somebody
-    else.
+    With output guardrails, the message of an untrusted tool is left out too, because its author is
+    somebody else, and that of another tool inside of it, because that one may be untrusted.
     """
     inside = [*levels(tool)]
     is_own = event.tool_name in {level.name for level in inside}
     is_guarded = bool(tool.all_output_guardrails())
     hidden = {"value"} if is_guarded or not is_own else set[str]()
-    if is_guarded and any(level.settings.untrusted for level in inside):
+    is_trusted = is_own and not any(level.settings.untrusted for level in inside)
+    if is_guarded and not is_trusted:
         hidden.add("message")
     return {name: part for name, part in event.data.items() if name not in hidden}
 

@@ -786,6 +786,7 @@ NAMED = {
         (NESTED, {"inner": [{"inner": []}]}, True),
         (NESTED, {"inner": [{"inner": 1}]}, False),
         (NAMED, 3, True),
+        ({"type": "array"}, "[1]", False),
     ],
 )
 def test_structured_content_is_checked(schema, value, fits):

@@ -36,6 +36,7 @@ from functool import (
 from functool.guardrails import redact, require_approval
 from functool.integrations import mcp, mcp_handlers
 from functool.integrations.mcp_served import Served
+from functool.layers.catalog import Catalog
 from functool.layers.journal import Journal
 from tests.integrations.mcp_ends import (
     ROOT,
@@ -238,6 +239,24 @@ def test_a_yield_that_no_guardrail_has_seen_is_only_counted(mode):
         "foreign": {"key: sk-abc"},
         "proxied": {None},
     }
+
+
+def test_a_report_of_an_untrusted_tool_behind_call_tool_has_no_text(mode):
+    """A catalogue's `call_tool` has the output guardrails of its tools, and tells no text of a tool inside."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True), output_guardrails=[redact([r"sk-\w+"])])
+    async def foreign(context: Context) -> None:
+        """Pass on what a server says of its progress."""
+        context.progress("key: sk-abc")
+
+    seen, note = noted()
+    served(
+        mcp.server(Catalog([foreign]).fixed()),
+        lambda client: client.call_tool("call_tool", {"name": "foreign"}, progress_callback=note),
+        mode=mode,
+    )
+
+    assert [message for _, _, message in seen] == [None]
 
 
 def noted():

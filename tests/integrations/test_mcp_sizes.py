@@ -90,6 +90,19 @@ def test_lines_of_one_event_are_counted_together(monkeypatch, line, size):
     assert not all([counted.fit(part) for part in parts])
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 1_000])
+@pytest.mark.parametrize("skipped", ["\\\\", '\\"', "\\", '"', ":", " "])
+def test_a_line_that_the_sdk_skips_ends_no_event(monkeypatch, skipped, size):
+    """Only a blank line ends an event. A line of nothing but escapes is not blank."""
+    limit(monkeypatch, 5)
+    text = f"data: [1,2,\n{skipped}\ndata: 3,\n{skipped}\ndata: 4,5]\n"
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+
+    counted = Values(events=True)
+
+    assert not all([counted.fit(part) for part in parts])
+
+
 def test_long_lists_of_the_protocol():
     """The content may not have ten thousand items and more; what is the server's own may."""
     long = [0] * (mcp_sizes.MAX_ITEMS + 1)
