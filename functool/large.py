@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
@@ -83,13 +84,14 @@ def noting_hold(work: Callable[..., T], *args: Any, **options: Any) -> T:
                 loop.call_soon(loop.call_soon, held.clear)
 
 
-def drop_frames(error: BaseException, call: ToolCall, handled: BaseException | None) -> None:
-    """Remove the tracebacks of an exception, and of all behind it, if they may keep much.
+def drop_frames(result: ToolResult, call: ToolCall) -> None:
+    """Remove the tracebacks of the exceptions behind a failure, if they may keep much.
 
-    A host may keep the result of a call for long, and with it the exception. The frames of its
-    traceback keep the arguments. Those of an `ArgumentError` keep nothing else. The
-    exception that the caller was handling, if any, is the caller's own: it stays as it is.
+    A host may keep the result of a call for long, and with it the exceptions. The frames of their
+    tracebacks keep the arguments. Those of an `ArgumentError` keep nothing else. The exception that
+    the caller is handling, if any, is the caller's own: it stays as it is.
     """
+    error, handled = getattr(result.error, "cause", None), sys.exception()
     todo: list[Any] = [error] if isinstance(error, ArgumentError) or is_large(call) else []
     for each in todo:  # It grows on the way.
         if each is not None and each is not handled and each.__traceback__ is not None:

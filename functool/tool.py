@@ -339,6 +339,8 @@ class Tool(ABC):
                 # The answer to a refusal does not pass the output guardrails again.
                 result = await self._answer_error(failure_or_raise(error), trip)
             result = trip.with_metadata(result)
+        if result.error is not None:
+            drop_frames(result, trip.sent)
         if debugging:
             logger.debug("call %r of %s: %s", trip.id, self._name, outcome_of(result))
         try:
@@ -381,7 +383,6 @@ class Tool(ABC):
             failure_or_raise(crash)
             logger.exception("an error function of %s failed", self._name)
             result = failure_of(error)
-        drop_frames(error, trip.sent, trip.handled)
         if isinstance(error, ApprovalRequired) and result.is_error:
             result = with_request(result, error.request)
         trip.note(result)

@@ -6,7 +6,6 @@ tool without hooks and guardrails often needs neither.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ class Trip:
     `sent` is the call as the model wrote it, and `values` are the validated Python values for the
     body. `id` is that of the call that came in: a hook may replace the call. `record` lists what
     guardrails did. `inner_decision` is the one on a call inside this one. `made_view` is the view,
-    once a step has needed it. `handled` is the exception that the caller was handling.
+    once a step has needed it.
     """
 
     tool: Any  # A `Tool`: its file imports this one.
@@ -45,7 +44,6 @@ class Trip:
     id: str
     values: Any
     record: list[dict[str, str]]
-    handled: BaseException | None
     inner_decision: dict[str, Any] | None
     made_view: Context[Any] | None
     _context: Context[Any] | None
@@ -256,7 +254,7 @@ def started(tool: Any, call: ToolCall, context: Context[Any] | None) -> Trip:
     """
     trip = Trip()
     trip.tool, trip.sent, trip.id, trip._context = tool, call, call.id, context
-    trip.values, trip.record, trip.handled = _UNBOUND, [], sys.exception()
+    trip.values, trip.record = _UNBOUND, []
     trip.inner_decision = trip.made_view = trip._call = None
     return trip
 
