@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
@@ -29,7 +28,6 @@ from functool.tool import Tool
 from functool.wrapper_tool import WrapperTool
 
 T = TypeVar("T")
-logger: logging.Logger = logging.getLogger("functool")
 
 _AT_ONCE = 16
 """How many calls of a turn begin before other tasks of the event loop get their turn."""
@@ -310,13 +308,12 @@ def _run_on_thread(work: Coroutine[Any, Any, T]) -> T:
 
     If the wait is interrupted, cancel the coroutine and give it time to clean up.
     """
-    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
+    started: Future[asyncio.Task[T]] = Future()
     outcome: Future[T] = Future()
 
     async def cancellable() -> T:
-        task = asyncio.ensure_future(work)
-        started.set_result((asyncio.get_running_loop(), task))
-        return await task
+        started.set_result(asyncio.ensure_future(work))
+        return await started.result()
 
     def drive() -> None:
         try:
@@ -333,6 +330,6 @@ def _run_on_thread(work: Coroutine[Any, Any, T]) -> T:
     finally:
         if not outcome.done():
             with suppress(RuntimeError, TimeoutError):  # The work has just ended or never began.
-                loop, task = started.result(GRACE_SECONDS)
-                loop.call_soon_threadsafe(task.cancel)
+                task = started.result(GRACE_SECONDS)
+                task.get_loop().call_soon_threadsafe(task.cancel)
             wait([outcome], GRACE_SECONDS)
