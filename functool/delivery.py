@@ -33,6 +33,7 @@ async def deliver(event: Any, listeners: Listeners) -> None:
                 if event.kind in ("tool:post", "tool:error"):
                     others = asyncio.ensure_future(deliver(event, told[place:]))
                     await asyncio.wait([others], timeout=1.0)
+                    others.cancel()
                 raise
             logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
 
