@@ -15,9 +15,13 @@ Listeners: TypeAlias = list[tuple[Callable[[Any], object], bool]]
 
 
 async def deliver(event: Any, listeners: Listeners) -> None:
-    """Call each listener with the event, and wait for it. One that raises is logged and skipped."""
-    details = event.kind.endswith(":debug")
-    for listen in [listener for listener, debug in listeners if debug or not details]:
+    """Call each listener with the event, and wait for it. One that raises is logged and skipped.
+
+    If the call is cancelled meanwhile, the other listeners still learn how it has ended. They get
+    one second.
+    """
+    told = [entry for entry in listeners if entry[1] or not event.kind.endswith(":debug")]
+    for place, (listen, _) in enumerate(told, start=1):
         try:
             answer = listen(event)
             if inspect.isawaitable(answer):
@@ -25,6 +29,10 @@ async def deliver(event: Any, listeners: Listeners) -> None:
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+                if event.kind in ("tool:post", "tool:error"):
+                    others = asyncio.ensure_future(deliver(event, told[place:]))
+                    await asyncio.wait([others], timeout=1.0)
+                    others.cancel()
                 raise
             logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
 

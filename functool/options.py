@@ -78,9 +78,7 @@ def refuse_unknown(given: Iterable[str], kind: type, fixed: Iterable[str] = ()) 
     Raises:
         DefinitionError: There is such an option. The message names the closest known option.
     """
-    for name in given:
-        if name in ToolOptions.__annotations__:
-            continue
+    for name in (name for name in given if name not in ToolOptions.__annotations__):
         # Also suggest the parameters of each `__init__`, from the class up to the first one whose
         # `**options` are those of every tool: it passes nothing else on to its base classes.
         made = [signature(i) for base in kind.__mro__[:-1] if (i := vars(base).get("__init__"))]

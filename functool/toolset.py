@@ -306,13 +306,12 @@ def _run_on_thread(work: Coroutine[Any, Any, T]) -> T:
 
     If the wait is interrupted, cancel the coroutine and give it time to clean up.
     """
-    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
+    started: Future[asyncio.Task[T]] = Future()
     outcome: Future[T] = Future()
 
     async def cancellable() -> T:
-        task = asyncio.ensure_future(work)
-        started.set_result((asyncio.get_running_loop(), task))
-        return await task
+        started.set_result(asyncio.ensure_future(work))
+        return await started.result()
 
     def drive() -> None:
         try:
@@ -329,6 +328,6 @@ def _run_on_thread(work: Coroutine[Any, Any, T]) -> T:
     finally:
         if not outcome.done():
             with suppress(RuntimeError, TimeoutError):  # The work has just ended or never began.
-                loop, task = started.result(GRACE_SECONDS)
-                loop.call_soon_threadsafe(task.cancel)
+                task = started.result(GRACE_SECONDS)
+                task.get_loop().call_soon_threadsafe(task.cancel)
             wait([outcome], GRACE_SECONDS)

@@ -14,7 +14,7 @@ from functool.binding.watch import Watch
 from functool.call import ToolCall, ToolResult, ToolSchema
 from functool.context import Context
 from functool.errors import DefinitionError
-from functool.guardrails.asking import OutputGuardrail
+from functool.guardrails.asking import OutputGuardrail, check_order
 from functool.guardrails.trusted import wanted_results
 from functool.introspection import at_caller
 from functool.options import ToolOptions
@@ -104,6 +104,8 @@ class WrapperTool(Tool):
         return await self.tool.invoke(call, context)
 
     async def _start_body(self, trip: Trip) -> Any:
+        if self.output_guardrails:  # The inner tool may have got some after this wrapper was made.
+            check_order(self.all_output_guardrails())
         # An overridden `run` may use the call of its context, and have acted before the inner call.
         # `remember` has to know what the inner call writes into the notes.
         overridden = type(self).run is not WrapperTool.run

@@ -80,7 +80,7 @@ ROOMS = {"schema", "binding"}  # Their __init__ files hold a docstring only.
 LEAVES = ["dialects", "layers", "integrations", "bundled", "play"]
 """The rooms of floors 7 and 8: one may import those before it."""
 
-CORE_LINES = 6_683
+CORE_LINES = 6_685
 """The aim is 4,800. What a whole run needs took more: edited approvals and standing grants, budgets,
 labels, names under aliases, judging a call while it is written, bounded work for recursive unions, which
 pydantic reads in exponential time, and for the schemas of others, in whose engine nothing may escape the

@@ -22,8 +22,8 @@ from functool import (
     Tripwire,
     WrapperTool,
 )
-from functool.testing import MockTool
-from tests.support import cancelled, heard, in_threads
+from functool.testing import EventLog, MockTool
+from tests.support import cancelled, heard, in_threads, until
 
 
 @FunctionTool
@@ -647,6 +647,37 @@ def test_a_cancelled_call_has_one_outcome(cancelled_at):
     assert (pre.kind, error.kind, error.call_id) == ("tool:pre", "tool:error", "1")
     assert (error.data["error"].type, error.data["result"]) == ("CancelledError", None)
     assert error.data["error"].message
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_every_listener_learns_of_the_outcome_when_a_call_is_cancelled(fails):
+    """Whoever cancels a call while one listener is told how it ended does not keep it from the others.
+
+    Another one that hangs does not hold up the cancellation.
+    """
+    context, log = Context(), EventLog()
+
+    @FunctionTool
+    async def quick() -> None:
+        if fails:
+            raise ToolError("no")
+
+    async def main():
+        reached = asyncio.Event()
+
+        async def hang(event):
+            if event.kind != "tool:pre":
+                reached.set()
+                await asyncio.Event().wait()
+
+        for listener in (hang, log, hang):
+            context.subscribe(listener)
+        await cancelled(Toolset([quick]).call(one("quick"), context), reached)
+        await until(lambda: len(asyncio.all_tasks()) == 1)  # Nobody waits for the one that hangs.
+
+    run(main())
+
+    assert log.kinds == ["tool:pre", "tool:error" if fails else "tool:post"]
 
 
 @pytest.mark.parametrize("hangs_at", ["tool:pre", "tool:progress", "tool:error"])

@@ -223,13 +223,10 @@ def check_order(guardrails: list[Any]) -> None:
 def shown_in(result: ToolResult) -> list[Any]:
     """Return a copy of what a result shows, to see a change that a guardrail makes in place."""
     output: list[Any] = result.output
-    shown = []
     try:
-        for part in output:  # Most output is one text, for which `map` would take longer.
-            shown.append(part.text)
-        return shown
+        return [part.text for part in output]  # Most output is one text.
     except AttributeError:
-        return [*map(copy, result.output)]
+        return [*map(copy, output)]
 
 
 def with_matching_value(

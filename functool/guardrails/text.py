@@ -58,12 +58,15 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
 def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
     r"""Return a guardrail that replaces every match of the patterns by `[redacted]`.
 
-    It cleans the output (texts, names, URIs, the bytes of a text file, and those of another file
-    that are UTF-8 text), the error, and every text inside the value, also in bytes that are UTF-8
-    text. The value keeps its shape: a dict stays a dict. Only if it contains a match, an object
-    such as a model or a dataclass becomes its JSON form, and a number becomes a text. If a pattern
-    matches across several texts of the value's JSON, that JSON is cleaned and becomes the value. If
-    it matches across several texts of the output, these become one text.
+    It cleans the output (texts, names, URIs, media types, the bytes of a text file, and those of
+    another file that are UTF-8 text), the error, and every text inside the value, also in bytes
+    that are UTF-8 text. The value keeps its shape: a dict stays a dict. Only if it contains a
+    match, an object such as a model or a dataclass becomes its JSON form, and a number becomes a
+    text. If a pattern matches across several texts of the value's JSON, that JSON is cleaned and
+    becomes the value. If it matches across several texts of the output, these become one text.
+
+    A text file is read as UTF-8. If it has another encoding, patterns find only ASCII characters,
+    and in UTF-16 nothing.
 
     Patterns also match behind JSON escapes: `p\u00e4ss` is found as `päss`. Text that is JSON stays
     JSON. In other text, escapes are replaced if they hid a match. A word that `truncate` has cut is
@@ -170,11 +173,12 @@ def _clean_value(clean: Callable[[str], str], value: Any) -> Any:
 
 def _clean_content(clean: Callable[[str], str], part: Any) -> Any:
     """Remove matches from what a part shows, and from its bytes if they are text."""
-    texts = {name: getattr(part, name, None) for name in ("text", "uri", "name")}
+    texts = {name: getattr(part, name, None) for name in ("text", "uri", "name", "media_type")}
     new: dict[str, Any] = {name: clean(t) for name, t in texts.items() if isinstance(t, str)}
     if isinstance(data := getattr(part, "data", None), bytes):
         with suppress(UnicodeDecodeError):  # Some providers show a text file as text.
-            text = text_in(part, "replace") or data.decode()
+            is_text = str(part.media_type).lower().startswith(("text/", "application/json"))
+            text = data.decode(errors="replace" if is_text else "strict")
             if (cleaned := clean(text)) != text:
                 new["data"] = valid_text(cleaned).encode()
     return replace(part, **new)

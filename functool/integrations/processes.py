@@ -33,7 +33,6 @@ import time
 import traceback
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from types import MethodType
@@ -344,11 +343,16 @@ def _end_with_host() -> None:
 
 def _work(ticket: str) -> bytes:
     """Run the job of a ticket, and return its outcome. Nothing means that it is in a file."""
-    job = b""
-    with suppress(OSError), open(ticket, "rb", opener=_at_once) as file:
-        job = file.read()
+    job, why = b"", "it is gone, or is another one"
+    try:
+        with open(ticket, "rb", opener=_at_once) as file:
+            job = file.read()
+    except OSError as error:
+        why = str(error.strerror)
     if not ticket.endswith(f"-{_hash(job)}") or not _take(ticket):
-        return pickle.dumps((True, None))  # The caller has cancelled the call.
+        # If the caller has cancelled the call, nobody reads this.
+        refused = f"The call was not run: its worker could not read the file of the call ({why})."
+        return _packed_error(ToolError(refused))
     outcome = _outcome_of(job)
     if len(outcome) <= IN_PIPE:
         return outcome

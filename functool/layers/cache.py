@@ -13,8 +13,9 @@ import json
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from math import copysign
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
@@ -48,6 +49,23 @@ Flights: TypeAlias = dict[Key, Future[Outcome]]
 
 _EXACT = 2**53
 """Below this size a float can represent every whole number."""
+
+
+class _Kept(NamedTuple):
+    """The results of a context or of the process, and its running calls by process.
+
+    A context is pickled without them: a call may be running, and a result may hold anything.
+    """
+
+    results: TTLCache[Key, ToolResult]
+    flights: dict[int, Flights]
+
+    def __reduce__(self) -> tuple[Callable[..., _Kept], tuple[float, float]]:
+        return _nothing_kept, (self.results.maxsize, self.results.ttl)
+
+
+def _nothing_kept(maxsize: float, seconds: float) -> _Kept:
+    return _Kept(TTLCache(maxsize, seconds, timer=time.monotonic), {})
 
 
 @overload
@@ -106,14 +124,10 @@ class _Cache:
     """The cached results, and the calls that are running now."""
 
     def __init__(self, seconds: float, maxsize: int, per: Per) -> None:
-        self._seconds = seconds
-        self._maxsize = maxsize
+        self._nothing = partial(_nothing_kept, maxsize, seconds)
         self._state = f"functool.cache:{uuid4().hex}"
-        self._process = self._new() if per == "process" else None
+        self._process = self._nothing() if per == "process" else None
         self._lock = threading.Lock()
-
-    def _new(self) -> tuple[MutableMapping[Key, ToolResult], dict[int, Flights]]:
-        return TTLCache(self._maxsize, self._seconds, timer=time.monotonic), {}
 
     def around(self, tool: str) -> Any:
         """Return the function that wraps the body of a tool."""
@@ -132,7 +146,7 @@ class _Cache:
     async def _answer(
         self, key: Key, context: Context[Any], proceed: Callable[[], Awaitable[ToolResult]]
     ) -> ToolResult:
-        kept, flights = self._process or context.state.setdefault(self._state, self._new())
+        kept, flights = self._process or context.state.setdefault(self._state, self._nothing())
         # A forked child does not run the calls that its parent is running.
         running = flights.setdefault(os.getpid(), {})
         while True:

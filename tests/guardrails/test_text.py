@@ -368,8 +368,13 @@ def test_redact_reads_a_value_that_the_output_does_not_show(value):
 
 
 def test_redact_reads_names_and_addresses():
-    """The address and the name of a file are cleaned, bytes that are no text are left alone."""
-    content = FileContent(data=b"\xff7777", uri="https://example.org/?key=7777", name="7777.txt")
+    """Address, name and media type of a file are cleaned, bytes that are no text are left alone."""
+    content = FileContent(
+        data=b"\xff7777",
+        media_type="application/pdf; name=7777",
+        uri="https://example.org/?key=7777",
+        name="7777.txt",
+    )
 
     @FunctionTool(output_guardrails=[redact(["7{4}"])])
     async def show() -> FileContent:
@@ -379,7 +384,10 @@ def test_redact_reads_names_and_addresses():
 
     assert result.output == [
         FileContent(
-            data=b"\xff7777", uri="https://example.org/?key=[redacted]", name="[redacted].txt"
+            data=b"\xff7777",
+            media_type="application/pdf; name=[redacted]",
+            uri="https://example.org/?key=[redacted]",
+            name="[redacted].txt",
         )
     ]
     assert content.name == "7777.txt"
@@ -405,10 +413,13 @@ def test_redact_reads_the_text_of_a_file(media_type):
     assert "7777" in content.data.decode()
 
 
-def test_redact_reads_a_text_file_in_another_encoding():
+@pytest.mark.parametrize(
+    "media_type", ["text/plain", "text/csv; charset=iso-8859-1", "Application/JSON; charset=cp1252"]
+)
+def test_redact_reads_a_text_file_in_another_encoding(media_type):
     """Anthropic's format replaces its other bytes. Without a match, they stay as they are."""
     secret, other = (
-        FileContent(data=f"café {text}".encode("latin-1"), media_type="text/plain")
+        FileContent(data=f"café {text}".encode("latin-1"), media_type=media_type)
         for text in ("7777", "tea")
     )
     result = said([secret, other], redact(["7{4}"]))

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import resource
 import signal
 import sys
 import threading
@@ -126,6 +127,14 @@ def die_on_the_way(folder: str) -> bytes:
 
     threading.Thread(target=die).start()
     return bytes(64_000_000)
+
+
+def use_up_descriptors() -> None:
+    """Leave the worker without a free file descriptor, as a body does that never closes its files."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    with contextlib.suppress(OSError):
+        while True:
+            os.open(os.devnull, os.O_RDONLY)
 
 
 def note(path: str) -> str:

@@ -271,6 +271,34 @@ def test_no_job_of_another_user_runs(tmp_path, monkeypatch):
         (tmp_path / "as_pipe").touch()
 
 
+def test_a_call_whose_file_was_removed_is_an_error(tmp_path, monkeypatch):
+    """A call that cannot begin, because a program that cleans up removed its file, says that it did not run."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    async def main(executor):
+        async with full(executor, tmp_path) as (hung, queued):
+            for ticket in tmp_path.glob("functool-call-*"):
+                ticket.unlink()
+            hung.cancel()
+            await queued
+
+    with ProcessExecutor(max_workers=1) as executor:
+        with pytest.raises(ToolError, match="The call was not run: .*No such file or directory"):
+            asyncio.run(asyncio.wait_for(main(executor), 60))
+
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_call_that_its_worker_cannot_read_is_an_error(tmp_path):
+    """A call says that it did not run where an earlier body has used up the descriptors of the worker."""
+    with ProcessExecutor(max_workers=1) as executor:
+        ran(bodies.use_up_descriptors, executor=executor)
+        with pytest.raises(ToolError, match="The call was not run: .*Too many open files"):
+            ran(bodies.note, str(tmp_path / "trace"), executor=executor)
+
+    assert not (tmp_path / "trace").exists()
+
+
 def test_nobody_knows_the_file_of_a_result_beforehand(tmp_path, monkeypatch):
     """Somebody who makes files with the names that a waiting call shows costs it nothing."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pickle
 import threading
 
 import pytest
@@ -44,6 +45,26 @@ def kept(value=None, **options):
     """The same tool with a cache of a minute, the list of its runs, and a context."""
     tool, runs = counting(value)
     return cached(tool, 60, **options), runs, Context()
+
+
+def test_a_context_with_kept_answers_is_pickled_without_them():
+    """A host can store a context, whatever the answers hold, also while a call runs. The next one runs anew."""
+
+    class Local:
+        pass
+
+    tool, runs, context = kept(Local())
+    stored = []
+
+    @FunctionTool(settings=READ_ONLY)
+    def storing() -> None:
+        stored.append(pickle.dumps(context))
+
+    call(tool, {"a": 2}, context)
+    call(cached(storing, 60), {}, context)
+    call(tool, {"a": 2}, pickle.loads(stored[0]))
+
+    assert len(runs) == 2
 
 
 def test_an_equal_call_is_answered_from_the_cache():

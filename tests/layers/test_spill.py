@@ -344,6 +344,17 @@ def test_the_guardrail_stands_last(after):
     assert WrapperTool(tool, output_guardrails=[Spill().guardrail])
 
 
+def test_the_guardrail_stands_last_also_in_a_tool_that_is_wrapped_already():
+    """A call is refused before its body if the tool inside of a wrapper got the guardrail later."""
+    ran = []
+    tool = FunctionTool(lambda: ran.append(1), name="report")
+    wrapper = WrapperTool(WrapperTool(tool), output_guardrails=[redact(["x"])])
+    tool.add_output_guardrails([Spill().guardrail])
+
+    assert "spill has to be the last one" in call(wrapper, {}, Context()).text
+    assert ran == []
+
+
 def test_the_guardrail_stands_last_behind_call_tool():
     """A guardrail of a catalogue's `call_tool` is refused too, if a tool that it calls keeps its results."""
     spill = Spill()
