@@ -271,6 +271,8 @@ async def result(answer: types.CallToolResult, check: Check | None) -> ToolResul
         value = value["result"] if check.is_wrapped else value
     elif "structured_content" not in answer.model_fields_set:
         value = texts[0] if len(texts) == len(output) == 1 else output or None
+    if not output and value is not None:  # A model reads the output only.
+        output = (await in_thread(ToolResult.of, value)).output
     return ToolResult(output=output, value=value, metadata=metadata)
 
 
