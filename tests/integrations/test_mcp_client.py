@@ -34,6 +34,7 @@ from functool import (
     ToolSettings,
 )
 from functool.dialects import openai
+from functool.guardrails import redact
 from functool.integrations import mcp, mcp_client
 from functool.schema_tool import SchemaOptions
 from tests.integrations.mcp_ends import (
@@ -125,6 +126,21 @@ def test_text_alone_is_the_value():
     """An answer of one text and no structured content has that text as its value; an empty one has None."""
     assert call(answering(answer("hi")), "echo").value == "hi"
     assert call(answering(answer()), "echo").value is None
+
+
+@pytest.mark.parametrize("guardrails", [[], [redact(["secret"])]], ids=["plain", "guarded"])
+def test_structured_content_alone_is_read_by_the_model(mode, guardrails):
+    """A server may send no content beside it: the model reads the value as JSON, also where it is served again."""
+    sent = answer(structured_content={"n": 1, "of": "secret"})
+    expected = '{"n":1,"of":"[redacted]"}' if guardrails else '{"n":1,"of":"secret"}'
+
+    async def both(toolset):
+        again = mcp.server(toolset)
+        async with mcp.connect(again, mode=mode) as proxied:
+            return [(await tools.call(ToolCall(name="echo"))).text for tools in (toolset, proxied)]
+
+    options = {"mode": mode, "output_guardrails": guardrails}
+    assert brought_in(answering(sent), both, **options) == [expected, expected]
 
 
 def test_failures_arrive_as_failures(mode):
