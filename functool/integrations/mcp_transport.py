@@ -333,7 +333,9 @@ def _is_beyond_floats(params: Mapping[str, Any]) -> bool:
 
 def _failure_of_call(error: ValidationError) -> SessionMessage | None:
     """Return a malformed answer as the failure of its call, or None if the call is not known."""
-    id = _call_id(error.errors(include_url=False)[0]["input"])
+    inputs = [each["input"] for each in error.errors(include_url=False)]
+    # The first one is a part of the answer if that part is wrong.
+    id = _call_id(next((each for each in inputs if isinstance(each, dict)), inputs[0]))
     return None if id is None else _failed_call(id)
 
 
