@@ -35,8 +35,8 @@ Origin: TypeAlias = tuple[str, str, int]
 Sent: TypeAlias = tuple[Prepared, Credentials]
 
 REPLACED = frozenset({"content_type", "user_agent"})
-"""Headers of the host's client that are replaced, in the form of `spellings`. Every client sends the
-second one, and only the body decides the first."""
+"""The headers of the host's client that are replaced, in the form of `spellings`. The body decides
+the first one, and a client that says nothing of the second one sends its library's."""
 
 
 class Client(Protocol):
@@ -239,9 +239,7 @@ def _names(pairs: Iterable[str]) -> set[str]:
     return {form for pair in pairs for form in spellings(pair.partition("=")[0])}
 
 
-def _headers(
-    request: Prepared, credentials: Credentials, own: Mapping[str, str]
-) -> dict[str, str]:
+def _headers(request: Prepared, credentials: Credentials, own: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a request. `own` are those that the host's client sends by itself.
 
     They stay, also if an argument has the same name: they may hold a key, or say who is asking.
