@@ -129,7 +129,7 @@ def command_of(
     properties: dict[str, Any] = schema.get("properties", {})
     required = set() if from_json else {*map(str, schema.get("required", ()))}
     options: list[click.Parameter] = []
-    taken = dict.fromkeys(FLAGS, 0)
+    taken: dict[str, int] = dict.fromkeys(FLAGS, 0)
     for place, (name, part) in enumerate(properties.items()):
         switch = _one_form(part, schema).get("type") == "boolean"
         flag = _flag(name, taken, switch)
