@@ -351,6 +351,24 @@ def test_names_that_would_be_one_flag(folder):
     assert len(set(flags)) == 50 and max(map(len, flags)) == len("--arg-a-49")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("list", "deep.py", "--json"), ("schema", "deep.py"), ("lock", "deep.py", "--to", "-")],
+)
+def test_indentation_does_not_multiply_a_schema(folder, monkeypatch, words):
+    """Indented, the deep lists of a stranger's schema would be a hundred times as long: then they are on one line."""
+    monkeypatch.setattr("functool.cli.telling.MOST_INDENTED", 100_000)
+    (folder / "deep.py").write_text(
+        "from functool import SchemaTool\n\nvalue = [0] * 2_000\n"
+        "for _ in range(90):\n    value = [value]\n"
+        "schema = {'type': 'object', 'properties': {'p': {'enum': [value]}}}\n"
+        "deep = SchemaTool('deep', '', schema, dict)\n"
+    )
+    shown = run(*words).stdout
+
+    assert json.loads(shown) and len(shown) < 50_000
+
+
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_of_a_tool(folder, flag):
     """`--help`, or `-h` as everywhere, after a tool teaches its arguments."""
