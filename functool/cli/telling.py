@@ -11,8 +11,8 @@ import click
 from functool.integrations.visible import indented, visible, visible_line
 
 MOST_INDENTED = 20_000_000
-"""How many characters indented JSON may have. Longer JSON is printed on one line: indentation can make
-the deep lists of a stranger's schema a hundred times as long."""
+"""How many characters indented JSON may have. Longer JSON is printed on one line: indentation can
+make the deep lists of a stranger's schema a hundred times as long."""
 
 
 class Stopped(SystemExit):
