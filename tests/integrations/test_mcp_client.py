@@ -153,6 +153,17 @@ def test_failures_arrive_as_failures(mode):
     assert result.output == [ImageContent(data=b"\x89PNG", media_type="image/png")]
 
 
+def test_a_failure_may_say_why_in_structured_content():
+    """A server whose failure has structured content and no other content has said why."""
+    sent = answer(is_error=True, structured_content={"quota": 0})
+    result = call(answering(sent), "echo")
+
+    assert (result.error.message, result.error.details) == (
+        '{"quota":0}',
+        {"structured": {"quota": 0}},
+    )
+
+
 def test_arguments_are_checked_before_they_leave():
     """The front door is ours: arguments that do not fit the server's schema never reach it."""
     reached = []
