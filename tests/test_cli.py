@@ -22,7 +22,7 @@ pytest.importorskip("rich")
 import click
 from click.testing import CliRunner
 
-from functool import FunctionTool, ToolCall
+from functool import FunctionTool, SchemaTool, ToolCall
 from functool.cli import main
 from functool.cli.serving import serve_targets
 from functool.integrations.click import answer_form, export
@@ -323,6 +323,50 @@ def test_an_argument_that_is_no_switch_keeps_its_flag(folder):
     )
 
     assert value("odd.py", "get", "--no-proxy", "a", "--proxy", "b") == ["a", "b"]
+
+
+def test_null_is_a_value(folder):
+    """JSON's null is sent like any other value: the tool does not use its default in place of it."""
+    (folder / "odd.py").write_text(
+        "from functool import FunctionTool\n\n"
+        "@FunctionTool\ndef get(n: int | None = 5, items: list[int | None] = [1]) -> list:\n"
+        "    return [n, *items]\n"
+    )
+
+    assert value("odd.py", "get", "--n", "null", "--items", "null", "--items", "2") == [
+        None,
+        None,
+        2,
+    ]
+    assert value("odd.py", "get") == [5, 1]
+
+
+def test_names_that_would_be_one_flag(folder):
+    """Arguments of a stranger's schema whose names differ in signs only get flags of their own, numbered and short."""
+    schema = {"properties": {f"a{'!' * n}": {"type": "integer"} for n in range(50)}}
+    tool = SchemaTool("get", "", {"type": "object", **schema}, dict)
+    flags = [option.opts[0] for option in export(tool).params[:50]]
+
+    assert flags[:4] == ["--a", "--arg-a", "--arg-a-2", "--arg-a-3"]
+    assert len(set(flags)) == 50 and max(map(len, flags)) == len("--arg-a-49")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("list", "deep.py", "--json"), ("schema", "deep.py"), ("lock", "deep.py", "--to", "-")],
+)
+def test_indentation_does_not_multiply_a_schema(folder, monkeypatch, words):
+    """Indented, the deep lists of a stranger's schema would be a hundred times as long: then they are on one line."""
+    monkeypatch.setattr("functool.cli.telling.MOST_INDENTED", 100_000)
+    (folder / "deep.py").write_text(
+        "from functool import SchemaTool\n\nvalue = [0] * 2_000\n"
+        "for _ in range(90):\n    value = [value]\n"
+        "schema = {'type': 'object', 'properties': {'p': {'enum': [value]}}}\n"
+        "deep = SchemaTool('deep', '', schema, dict)\n"
+    )
+    shown = run(*words).stdout
+
+    assert json.loads(shown) and len(shown) < 50_000
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])

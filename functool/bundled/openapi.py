@@ -153,9 +153,10 @@ def openapi_tools(
             documents are not fetched.
         client: An AsyncClient of httpx2 or httpx. Its transport then decides which addresses are
             reached. Without a client, redirects to other hosts lead to public addresses only. Its
-            own `params` are sent, too, in place of arguments of the same name. It keeps connections
-            that belong to one event loop, and `call_sync` starts one for each call: then limit it
-            with `httpx2.Limits(max_keepalive_connections=0)`.
+            own `params`, cookies and headers (but the user agent) are sent, too, in place of
+            arguments of the same name. It keeps connections that belong to one event loop, and
+            `call_sync` starts one for each call: then limit it with
+            `httpx2.Limits(max_keepalive_connections=0)`.
         base_url: The URL that the paths are appended to. The default is the first server of the
             document; a relative one is joined to the client's own base URL. Always give it for a
             document that is not your own.

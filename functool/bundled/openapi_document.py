@@ -91,7 +91,8 @@ class Document:
                 isinstance(node, list)
                 and key.isascii()
                 and key.isdigit()
-                and int(key[:9]) < len(node)
+                and len(key) < 10
+                and int(key) < len(node)
             ):
                 node = node[int(key)]
             else:

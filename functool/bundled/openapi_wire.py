@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
@@ -32,6 +32,11 @@ OWN_HEADERS = {"Accept-Encoding": HEADERS["Accept-Encoding"]}
 # goes to its own server only.
 SAFE = frozenset({"GET", "HEAD"})
 Origin: TypeAlias = tuple[str, str, int]
+Sent: TypeAlias = tuple[Prepared, Credentials]
+
+REPLACED = frozenset({"content_type", "user_agent"})
+"""The headers of the host's client that are replaced, in the form of `spellings`. The body decides
+the first one, and a client that says nothing of the second one sends its library's."""
 
 
 class Client(Protocol):
@@ -110,10 +115,8 @@ class Wire:
     async def _follow(self, url: httpx2.URL, request: Prepared, credentials: Credentials) -> Answer:
         method, content, home, tries = request.method, request.content, True, 0
         for _ in range(MAX_REDIRECTS + 1):
-            # `Outbound` adds its own headers, where the request has none of the same name.
-            base = {} if self._client is None else OWN_HEADERS if home else HEADERS
-            headers = {**base, **(_headers(request, credentials) if home else {})}
-            async with self._open(method, url, headers, content, home=home) as response:
+            sent = (request, credentials) if home else None
+            async with self._open(method, url, content, sent) as response:
                 seconds = retry_seconds(response)
                 # A request that changes something is never sent twice.
                 if method in SAFE and await waited(seconds, tries):
@@ -143,18 +146,14 @@ class Wire:
         raise RequestFailed(f"The server redirected more than {MAX_REDIRECTS} times.")
 
     def _open(
-        self,
-        method: str,
-        url: httpx2.URL,
-        headers: dict[str, str],
-        content: bytes | None,
-        *,
-        home: bool,
+        self, method: str, url: httpx2.URL, content: bytes | None, sent: Sent | None
     ) -> AbstractAsyncContextManager[Any]:
         if self._client is None:
+            # `Outbound` adds its own headers, where the request has none of the same name.
+            headers = {} if sent is None else _headers(*sent, {})
             return self._outbound.open(method, url, headers, content)
         self._reach.check_host(url.raw_host.decode("ascii"))
-        return _open_with(self._client, method, str(url), headers, content, home=home)
+        return _open_with(self._client, method, str(url), content, sent)
 
 
 _ENDED_LOOP = (
@@ -165,25 +164,25 @@ _ENDED_LOOP = (
 
 @asynccontextmanager
 async def _open_with(
-    client: Client,
-    method: str,
-    url: str,
-    headers: dict[str, str],
-    content: bytes | None,
-    *,
-    home: bool,
+    client: Client, method: str, url: str, content: bytes | None, sent: Sent | None
 ) -> AsyncIterator[Any]:
     """Send a request with the host's client. What the client adds goes to the API's origin only."""
-    # A client may sign here what it sees, so it sees the whole URL.
-    request = client.build_request(method, url, headers=headers, content=content)
-    own, query = request.url.query, _query(request.url.query.decode(), url.partition("?")[2])
-    if query != own:
-        request.url = request.url.copy_with(query=query)
-    if not home:
-        request = type(request)(method, url, headers=headers)
+    request = client.build_request(method, url, headers={})
+    if sent is None:
+        request = type(request)(method, url, headers=HEADERS)
+    else:
+        headers = {**OWN_HEADERS, **_headers(*sent, request.headers)}
+        # A client may sign here what it sees, so it sees the whole URL.
+        request = client.build_request(method, url, headers=headers, content=content)
+        own, query = request.url.query, _query(request.url.query.decode(), url.partition("?")[2])
+        if query != own:
+            request.url = request.url.copy_with(query=query)
     try:
         response = await client.send(
-            request, stream=True, follow_redirects=False, **({} if home else {"auth": None})
+            request,
+            stream=True,
+            follow_redirects=False,
+            **({"auth": None} if sent is None else {}),
         )
     except Exception as error:
         # The client may raise any exception. Its text may hold the URL, and a key in it.
@@ -225,10 +224,14 @@ def _query(own: str, query: str) -> bytes:
 
     The client's own ones stay, also if an argument has the same name: they may hold a key.
     """
-    kept = list(filter(None, own.split("&")))
+    return "&".join(_beside(own.split("&"), query.split("&"))).encode()
+
+
+def _beside(first: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return the first pairs, and those of the others that have other names."""
+    kept = list(filter(None, first))
     taken = _names(kept)
-    added = [pair for pair in filter(None, query.split("&")) if taken.isdisjoint(_names([pair]))]
-    return "&".join([*kept, *added]).encode()
+    return [*kept, *(pair for pair in filter(None, others) if taken.isdisjoint(_names([pair])))]
 
 
 def _names(pairs: Iterable[str]) -> set[str]:
@@ -236,10 +239,19 @@ def _names(pairs: Iterable[str]) -> set[str]:
     return {form for pair in pairs for form in spellings(pair.partition("=")[0])}
 
 
-def _headers(request: Prepared, credentials: Credentials) -> dict[str, str]:
-    cookies = "; ".join([*request.cookies, *credentials.cookies])
-    own = {"Cookie": cookies} if cookies else {}
-    return {**request.headers, **own, **credentials.headers}
+def _headers(request: Prepared, credentials: Credentials, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a request. `own` are those that the host's client sends by itself.
+
+    They stay, also if an argument has the same name: they may hold a key, or say who is asking.
+    """
+    taken = {form for name in own for form in spellings(name)} - REPLACED
+    given = {
+        name: value for name, value in request.headers.items() if spellings(name).isdisjoint(taken)
+    }
+    cookies = [pair.strip() for pair in own.get("Cookie", "").split(";")]
+    cookies = _beside(_beside(credentials.cookies, cookies), request.cookies)
+    joined = {"Cookie": "; ".join(cookies)} if cookies else {}
+    return {**given, **joined, **credentials.headers}
 
 
 def _open_literal(host: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -39,7 +38,7 @@ from functool.cli.providers import (
     strict_of,
 )
 from functool.cli.targets import headers_of, opened
-from functool.cli.telling import readable_errors, show_findings, told_exits
+from functool.cli.telling import json_text, readable_errors, show_findings, told_exits
 from functool.integrations.visible import visible, visible_line
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
 
     async def run(toolset: Toolset) -> None:
         if as_json:
-            click.echo(json.dumps(toolset.describe(), indent=2))
+            click.echo(json_text(toolset.describe()))
         elif sys.stdout.isatty():
             from rich.console import Console
             from rich.table import Table
@@ -138,7 +137,7 @@ def schema(
             if dialect
             else [neutral_of(each) for each in tools]
         )
-        click.echo(json.dumps(shown if tool is None or len(shown) != 1 else shown[0], indent=2))
+        click.echo(json_text(shown if tool is None or len(shown) != 1 else shown[0]))
 
     _with_toolset(target, run, headers=headers)
 

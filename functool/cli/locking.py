@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from functool.cli.telling import json_text
 from functool.integrations.visible import visible_line
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ VERSION = 1
 
 async def lock(to: str, toolset: Toolset) -> None:
     """Write the definitions of some tools to a file, or to standard output for `-`."""
-    text = json.dumps({"version": VERSION, "tools": _definitions(toolset)}, indent=2) + "\n"
+    text = json_text({"version": VERSION, "tools": _definitions(toolset)}) + "\n"
     if to == "-":
         click.echo(text, nl=False)
     else:
@@ -32,7 +33,7 @@ async def compare(locked: Path, as_json: bool, toolset: Toolset) -> None:
     found = changes(_read(locked), _definitions(toolset))
     if as_json:
         shown = [{"tool": c.tool, "breaks": c.breaks, "change": c.text} for c in found]
-        click.echo(json.dumps(shown, indent=2))
+        click.echo(json_text(shown))
     else:
         for change in found:
             kind = "breaks" if change.breaks else "ok"

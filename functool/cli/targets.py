@@ -116,7 +116,7 @@ def local_toolset(target: str, may_be_empty: bool = False) -> Toolset:
     if _is_document(target):
         from functool.bundled.openapi import openapi_tools
 
-        return openapi_tools(Path(target).read_text("utf-8"))
+        return openapi_tools(Path(target).read_bytes())
     whole = Path(target).exists() or ":" not in target
     place, _, name = (target, "", "") if whole else target.rpartition(":")
     folder = Path(place)

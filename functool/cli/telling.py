@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
-from functool.integrations.visible import visible, visible_line
+from functool.integrations.visible import indented, visible, visible_line
+
+MOST_INDENTED = 20_000_000
+"""How many characters indented JSON may have. Longer JSON is printed on one line: indentation can
+make the deep lists of a stranger's schema a hundred times as long."""
 
 
 class Stopped(SystemExit):
     """A signal ends the command."""
+
+
+def json_text(value: Any) -> str:
+    """Return JSON for a person or a file: indented, unless that makes it too long."""
+    return indented(value, MOST_INDENTED)
 
 
 @contextmanager
@@ -64,7 +73,7 @@ def _clean_logs() -> None:
 def show_findings(findings: Mapping[str, list[str]], as_json: bool) -> None:
     """Print the findings of `functool check` for each tool."""
     if as_json:
-        click.echo(json.dumps(findings, indent=2))
+        click.echo(json_text(findings))
         return
     for name, found in findings.items():
         for finding in found or ["ok"]:

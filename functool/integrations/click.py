@@ -27,6 +27,9 @@ from functool.integrations.visible import visible, visible_line
 from functool.schema.json_schema import resolved
 
 FLAGS = ("--help", "--json", "--yes")
+NULL: object = object()
+"""The JSON null as the value of an option. click means by None that the option was not given."""
+
 _AS_IT_IS = {"err": True, "show_choices": False, "show_default": False}
 METAVARS = {"string": "TEXT", "number": "FLOAT"}
 
@@ -126,7 +129,7 @@ def command_of(
     properties: dict[str, Any] = schema.get("properties", {})
     required = set() if from_json else {*map(str, schema.get("required", ()))}
     options: list[click.Parameter] = []
-    taken: set[str] = set(FLAGS)
+    taken: dict[str, int] = dict.fromkeys(FLAGS, 0)
     for place, (name, part) in enumerate(properties.items()):
         switch = _one_form(part, schema).get("type") == "boolean"
         flag = _flag(name, taken, switch)
@@ -146,7 +149,8 @@ def command_of(
         for place, name in enumerate(properties):
             value = chosen[f"p{place}"]
             if value not in (None, ()):
-                arguments[name] = list(value) if isinstance(value, tuple) else value
+                is_list = isinstance(value, tuple)
+                arguments[name] = [*map(_plain, value)] if is_list else _plain(value)
         return run(arguments, yes)
 
     settings = {"help_option_names": ["-h", "--help"]}
@@ -245,11 +249,15 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _flag(name: str, taken: set[str], switch: bool) -> str:
-    flag = "--" + (re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "arg")
+def _flag(name: str, taken: dict[str, int], switch: bool) -> str:
+    """Return a flag that is not `taken`, which counts how often each flag was wanted again."""
+    wanted = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "arg"
+    flag = f"--{wanted}"
     while flag in taken or (switch and f"--no-{flag[2:]}" in taken):
-        flag = f"--arg-{flag[2:]}"
-    taken |= {flag, f"--no-{flag[2:]}"}
+        taken[f"--{wanted}"] = again = taken.get(f"--{wanted}", 0) + 1
+        flag = f"--arg-{wanted}" if again == 1 else f"--arg-{wanted}-{again}"
+    for each in (flag, f"--no-{flag[2:]}"):
+        taken.setdefault(each, 0)
     return flag
 
 
@@ -332,7 +340,7 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
                 else f"a valid {self.name}"
             )
             self.fail(f"{text[:80]!r} is not {kind}.", param, ctx)
-        return found
+        return NULL if found is None else found
 
     def _takes_text(self) -> bool:
         return any(part.get("type") == "string" for part in self._part.get("anyOf", ()))
@@ -347,6 +355,10 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
             for choice in self._part.get("enum", ())
             if str(choice).startswith(incomplete)
         ]
+
+
+def _plain(value: Any) -> Any:
+    return None if value is NULL else value
 
 
 def option_text(value: str) -> str:

@@ -9,6 +9,7 @@ from asyncio import sleep
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
+from sys import float_info
 from time import monotonic
 from typing import Any
 
@@ -293,7 +294,7 @@ class _Answers:
         return await self._stream.__aexit__(*error)
 
     def _is_too_much(self, item: Any) -> bool:
-        """Whether an item is a request too many, or is too long to be checked.
+        """Whether an item is a request too many, or is too long, or its numbers are too large.
 
         Each request starts a task, and is answered in turn.
         """
@@ -305,7 +306,7 @@ class _Answers:
         if has_long_list(message.params):
             return True
         if isinstance(message, types.JSONRPCNotification):
-            return False
+            return _is_beyond_floats(message.params or {})
         return self._asked.is_over(MAX_QUESTIONS)
 
     def _checked_message(self, item: Any) -> Any:
@@ -321,9 +322,20 @@ class _Answers:
         return item
 
 
+def _is_beyond_floats(params: Mapping[str, Any]) -> bool:
+    """Whether progress has an integer that is larger than any float.
+
+    The SDK would fail to convert it, and would end the connection.
+    """
+    numbers = (params.get("progress"), params.get("total"))
+    return any(isinstance(each, int) and abs(each) > float_info.max for each in numbers)
+
+
 def _failure_of_call(error: ValidationError) -> SessionMessage | None:
     """Return a malformed answer as the failure of its call, or None if the call is not known."""
-    id = _call_id(error.errors(include_url=False)[0]["input"])
+    inputs = [each["input"] for each in error.errors(include_url=False)]
+    # The first one is a part of the answer if that part is wrong.
+    id = _call_id(next((each for each in inputs if isinstance(each, dict)), inputs[0]))
     return None if id is None else _failed_call(id)
 
 

@@ -265,7 +265,7 @@ async def result(answer: types.CallToolResult, check: Check | None) -> ToolResul
     if answer.is_error:
         others: list[Content] = [part for part in output if not isinstance(part, TextContent)]
         details = None if value is None else {"structured": value}
-        text = "\n".join(texts)
+        text = "\n".join(texts) if output or value is None else (await _written(value)).text
         # In a thread if it is long, because that takes a second.
         text = await in_thread_if(len(text) >= LARGE, visible, text)
         text = text or "The tool failed and did not say why."
@@ -276,7 +276,14 @@ async def result(answer: types.CallToolResult, check: Check | None) -> ToolResul
         value = value["result"] if check.is_wrapped else value
     elif "structured_content" not in answer.model_fields_set:
         value = texts[0] if len(texts) == len(output) == 1 else output or None
+    if not output and value is not None:
+        output = (await _written(value)).output
     return ToolResult(output=output, value=value, metadata=metadata)
+
+
+async def _written(value: Any) -> ToolResult:
+    """Return structured content as a model reads it, for an answer without other content."""
+    return await in_thread(ToolResult.of, value)
 
 
 async def _fault_of(value: Any, check: Check) -> str:

@@ -1264,6 +1264,38 @@ def test_the_parameters_of_the_client_replace_no_argument(server, library, argum
     assert "q=1" not in server.seen[1].path
 
 
+@pytest.mark.parametrize("library", [httpx, httpx2])
+@pytest.mark.parametrize("name", ["X-Tenant", "x_tenant"])
+def test_an_argument_replaces_no_header_of_the_client(server, library, name):
+    """A header of the host's client may be a key or say who is asking, so no argument takes its place."""
+    server.reply("/x", "ok")
+    spec = document(get(parameters=[{"name": each, "in": "header"} for each in (name, "X-Free")]))
+
+    client = library.AsyncClient(headers={"X-Tenant": "host"})
+    arguments = {name: "model", "X-Free": "model"}
+    call_through(client, spec, arguments=arguments, base_url=server.url)
+    seen = {key.lower().replace("_", "-"): text for key, text in server.seen[0].headers.items()}
+    assert (seen["x-tenant"], seen["x-free"]) == ("host", "model")
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+@pytest.mark.parametrize("own", [{"cookies": {"sid": "host"}}, {"headers": {"Cookie": "sid=host"}}])
+def test_cookies_of_the_client_stay_beside_arguments_and_credentials(server, library, own):
+    """An argument in a cookie, or a key, does not drop the cookies of the host's client."""
+    server.reply("/x", "ok")
+    parameters = [{"name": name, "in": "cookie"} for name in ("sid", "colour")]
+    schemes = {"k": {"type": "apiKey", "in": "cookie", "name": "key"}}
+    spec = document(
+        get(parameters=parameters, security=[{"k": []}]), components={"securitySchemes": schemes}
+    )
+
+    arguments = {"sid": "model", "colour": "red"}
+    client = library.AsyncClient(**own)
+    call_through(client, spec, arguments=arguments, base_url=server.url, auth="s3cret")
+    sent = server.seen[0].headers["Cookie"].split("; ")
+    assert sorted(sent) == ["colour=red", "key=s3cret", "sid=host"]
+
+
 def test_a_client_that_signs_what_it_builds_sees_the_query(server):
     """A host may sign in `build_request`, and its signature has to cover the arguments in the query."""
     server.reply("/x", "ok")

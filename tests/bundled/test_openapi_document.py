@@ -150,6 +150,8 @@ def test_references_are_followed_inside_the_document(referring):
         ("other.yaml#/x", "out of the document"),
         ("#/nothing", "to nothing"),
         ("#/a~1b~0c/x%20y/7", "to nothing"),
+        ("#/a~1b~0c/x%20y/0000000009", "to nothing"),
+        ("#/a~1b~0c/x%20y/" + "0" * 5_000, "to nothing"),
         ("#anchor/x", "to nothing"),
         ("#/loop", "in a circle"),
     ],

@@ -33,6 +33,8 @@ NAMES = (
     "form",
     "progress",
     "reports",
+    "beyond_floats",
+    "version",
     "flood",
     "fine",
     "waits",
@@ -76,6 +78,7 @@ def called(id, name):
     return {
         "surrogate": start + b'{"content":[{"type":"text","text":"\\ud800"}]}}',
         "null": start + b"null}",
+        "version": b'{"jsonrpc":"1.0","id":%d,"result":{}}' % id,
         "digits": start + b'{"content":[],"structuredContent":{"n":' + b"9" * 5_000 + b"}}}",
         "bytes": b"\xff\xfe noise\n" + start + b'{"content":[{"type":"text","text":"\xff!"}]}}',
         "noise": b'starting\n{"id": 1, "msg": "log"}\n' + answer(id, content("ok")),
@@ -113,6 +116,11 @@ def talk():
                 for number in range(1_000 if name == "reports" else 0):
                     token = said["params"]["_meta"]["progressToken"]
                     params = {"progressToken": token, "progress": number, "message": "x" * 5_000}
+                    note = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+                    out.write(json.dumps(note).encode() + b"\n")
+                for field in ("progress", "total") if name == "beyond_floats" else ():
+                    token = said["params"]["_meta"]["progressToken"]
+                    params = {"progressToken": token, "progress": 1, field: 10**400}
                     note = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
                     out.write(json.dumps(note).encode() + b"\n")
                 if name == "progress":

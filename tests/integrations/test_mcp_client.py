@@ -34,6 +34,7 @@ from functool import (
     ToolSettings,
 )
 from functool.dialects import openai
+from functool.guardrails import redact
 from functool.integrations import mcp, mcp_client
 from functool.schema_tool import SchemaOptions
 from tests.integrations.mcp_ends import (
@@ -127,6 +128,21 @@ def test_text_alone_is_the_value():
     assert call(answering(answer()), "echo").value is None
 
 
+@pytest.mark.parametrize("guardrails", [[], [redact(["secret"])]], ids=["plain", "guarded"])
+def test_structured_content_alone_is_read_by_the_model(mode, guardrails):
+    """A server may send no content beside it: the model reads the value as JSON, also where it is served again."""
+    sent = answer(structured_content={"n": 1, "of": "secret"})
+    expected = '{"n":1,"of":"[redacted]"}' if guardrails else '{"n":1,"of":"secret"}'
+
+    async def both(toolset):
+        again = mcp.server(toolset)
+        async with mcp.connect(again, mode=mode) as proxied:
+            return [(await tools.call(ToolCall(name="echo"))).text for tools in (toolset, proxied)]
+
+    options = {"mode": mode, "output_guardrails": guardrails}
+    assert brought_in(answering(sent), both, **options) == [expected, expected]
+
+
 def test_failures_arrive_as_failures(mode):
     """An error result keeps its words, and its other content."""
     sent = answer("no", IMAGE, is_error=True, structured_content={"code": 7})
@@ -135,6 +151,17 @@ def test_failures_arrive_as_failures(mode):
     assert result.error.message == "no"
     assert result.error.details == {"structured": {"code": 7}}
     assert result.output == [ImageContent(data=b"\x89PNG", media_type="image/png")]
+
+
+def test_a_failure_may_say_why_in_structured_content():
+    """A server whose failure has structured content and no other content has said why."""
+    sent = answer(is_error=True, structured_content={"quota": 0})
+    result = call(answering(sent), "echo")
+
+    assert (result.error.message, result.error.details) == (
+        '{"quota":0}',
+        {"structured": {"quota": 0}},
+    )
 
 
 def test_arguments_are_checked_before_they_leave():

@@ -80,7 +80,7 @@ def results(target, *names, **options):
 
 
 @pytest.mark.parametrize(
-    "name", ["surrogate", "null", "digits", "long", "last", "values", "items", "wrong"]
+    "name", ["surrogate", "null", "version", "digits", "long", "last", "values", "items", "wrong"]
 )
 def test_a_malformed_answer_ends_its_call(name):
     """Over stdio an answer that cannot be read is an error of its call at once, and the next works."""
@@ -331,6 +331,11 @@ def test_reports_of_progress_beyond_the_limit_are_dropped():
     assert during(HOSTILE, work).text == "ok"
     assert len(seen) == mcp_link.MAX_REPORTS
     assert {len(data["message"]) for data in seen} == {mcp_link.MAX_ERROR}
+
+
+def test_progress_beyond_all_floats_ends_nothing():
+    """A server may report an integer that is larger than any float: it is dropped, and the call goes on."""
+    assert [result.text for result in results(HOSTILE, "beyond_floats", "fine")] == ["ok", "ok"]
 
 
 def test_requests_beyond_the_limit_are_dropped(monkeypatch):
