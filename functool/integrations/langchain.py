@@ -146,15 +146,12 @@ class _Exported(BaseTool):
         return _run_sync(self._arun(call, bare))
 
     async def _arun(self, call: ToolCall, bare: bool) -> Any:
-        context, stop_forwarding = _context_of(call)
-        try:
-            with stopping_with(RunStopped):
-                result = await _first(self.tool, call, context)
-                while (request := request_of(result)) and runtime_of_graph() is not None:
-                    context = _decided(self.tool, call, request, context)
-                    result = await answer_to(self.tool, call, context)
-        finally:
-            stop_forwarding()
+        context = _context_of(call)
+        with stopping_with(RunStopped):
+            result = await _first(self.tool, call, context)
+            while (request := request_of(result)) and runtime_of_graph() is not None:
+                context = _decided(self.tool, call, request, context)
+                result = await answer_to(self.tool, call, context)
         return _bare(result) if bare else _message(result, call)
 
 
@@ -177,14 +174,14 @@ def _loop_is_running() -> bool:
     return True
 
 
-def _context_of(call: ToolCall) -> tuple[Context[Any], Any]:
-    """Return the context of a call, and a function that stops forwarding its events.
+def _context_of(call: ToolCall) -> Context[Any]:
+    """Return the context of a call. Its events go to the graph's custom stream.
 
-    The events go to the graph's custom stream.
+    Those of other graphs do not, although they may share the context.
     """
     runtime = runtime_of_graph()
     if runtime is None:
-        return passing(Context()), lambda: None
+        return passing(Context())
     given = runtime.context
     # A graph with a `context_schema` makes an object of a dict.
     context = own_context(given, converts=(dict,)) or passing(Context(given))
@@ -200,7 +197,7 @@ def _context_of(call: ToolCall) -> tuple[Context[Any], Any]:
                 }
             )
 
-    return context, context.subscribe(forward)
+    return context.heard_by(forward)
 
 
 async def _first(tool: Tool, call: ToolCall, context: Context[Any]) -> ToolResult:

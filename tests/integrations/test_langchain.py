@@ -385,6 +385,30 @@ def test_only_progress_is_told(sync: bool) -> None:
     assert heard == ["tool:progress"]
 
 
+def test_graphs_that_share_a_context_stream_only_their_own_progress() -> None:
+    """Models of two graphs that run at once may choose the same call id."""
+    both = asyncio.Barrier(2)
+    host = Context()
+
+    @FunctionTool
+    async def slow(word: str, context: Context) -> str:
+        """Take a while."""
+        await both.wait()  # Both calls have begun.
+        context.progress(word)
+        await both.wait()
+        return word
+
+    async def told(word: str) -> list[str]:
+        graph = bridge.agent([langchain.export(slow)], [("c1", "slow", {"word": word})], "done")
+        stream = graph.astream(GO, context=host, stream_mode="custom")
+        return [item["message"] async for item in stream]
+
+    async def main() -> list[list[str]]:
+        return await asyncio.gather(told("a"), told("b"))
+
+    assert asyncio.run(main()) == [["a"], ["b"]] and not host.listened
+
+
 @pytest.mark.parametrize(
     ("content", "block"),
     [
