@@ -31,8 +31,8 @@ async def deliver(event: Any, listeners: Listeners) -> None:
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                 if event.kind in ("tool:post", "tool:error"):
                     others = asyncio.ensure_future(deliver(event, told[place:]))
+                    others.get_loop().call_later(1.0, others.cancel)  # Also if this wait ends.
                     await asyncio.wait([others], timeout=1.0)
-                    others.cancel()
                 raise
             logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
 

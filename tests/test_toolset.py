@@ -680,6 +680,32 @@ def test_every_listener_learns_of_the_outcome_when_a_call_is_cancelled(fails):
     assert log.kinds == ["tool:pre", "tool:error" if fails else "tool:post"]
 
 
+def test_no_listener_stays_behind_when_a_call_is_cancelled_twice():
+    """The second cancellation does not wait for the listeners, and they still get no more than a second."""
+    context = Context()
+
+    async def main():
+        reached = [asyncio.Event(), asyncio.Event()]
+        untold = iter(reached)
+
+        async def hang(event):
+            if event.kind == "tool:post":
+                next(untold).set()
+                await asyncio.Event().wait()
+
+        context.subscribe(hang)
+        context.subscribe(hang)
+        task = asyncio.create_task(Toolset([MockTool("t", "")]).call(one("t"), context))
+        for each in reached:
+            await each.wait()
+            task.cancel()
+        await asyncio.wait([task])
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+        return task.cancelled()
+
+    assert run(main())
+
+
 @pytest.mark.parametrize("hangs_at", ["tool:pre", "tool:progress", "tool:error"])
 def test_a_listener_that_hangs_does_not_hold_up_a_cancellation(hangs_at, monkeypatch):
     """Whoever cancels a call gets away from a listener that never ends."""
