@@ -91,11 +91,12 @@ def drop_frames(result: ToolResult, call: ToolCall) -> None:
     tracebacks keep the arguments. Those of an `ArgumentError` keep nothing else. The exception that
     the caller is handling, if any, is the caller's own: it stays as it is.
     """
-    error, handled = getattr(result.error, "cause", None), sys.exception()
+    error, done = getattr(result.error, "cause", None), {id(None), id(sys.exception())}
     todo: list[Any] = [error] if isinstance(error, ArgumentError) or is_large(call) else []
     for each in todo:  # It grows on the way.
-        if each is not None and each is not handled and each.__traceback__ is not None:
-            each.with_traceback(None)  # To assign it could fail: an exception may be frozen.
+        if id(each) not in done:  # A call inside may have dropped its frames, and not the others.
+            # To assign `__traceback__` could fail: an exception may be frozen.
+            done.add(id(each.with_traceback(None)))
             todo += each.__cause__, each.__context__
             todo += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
 

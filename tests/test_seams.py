@@ -397,6 +397,31 @@ def test_an_exception_that_the_caller_handles_keeps_its_traceback(arguments):
     assert is_kept and type(cause.__context__) is KeyError and cause.__traceback__ is None
 
 
+@pytest.mark.parametrize("is_wrapper", [False, True], ids=["error function", "wrapper"])
+def test_a_failure_of_a_tool_that_stands_in_keeps_nothing_of_a_large_call(is_wrapper):
+    """The exception of the second tool has that of the first one behind it, which keeps the call."""
+
+    @FunctionTool
+    async def fail(text: str) -> None:
+        raise OSError("o")
+
+    async def instead(error, context):
+        return await fail(ToolCall(name="fail", arguments=context.call.arguments))
+
+    class Instead(WrapperTool):
+        async def run(self, call, context):
+            try:
+                (await super().run(call, context)).unwrap()
+            except ToolError as error:
+                return await instead(error, context)
+
+    first = FunctionTool(fail.func, name="first", on_error_func=None if is_wrapper else instead)
+    result = call(Instead(first) if is_wrapper else first, {"text": "x" * (LARGE + 1)})
+
+    assert type(result.error.cause.__context__) is (ToolError if is_wrapper else OSError)
+    assert frames_of(result.error.cause) == []
+
+
 def test_the_exception_of_a_large_call_may_be_frozen():
     """Whatever exception a body raises becomes the call's failure."""
 
