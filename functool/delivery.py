@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from functool.errors import logger
@@ -30,11 +30,23 @@ async def deliver(event: Any, listeners: Listeners) -> None:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                 if event.kind in ("tool:post", "tool:error"):
-                    others = asyncio.ensure_future(deliver(event, told[place:]))
-                    others.get_loop().call_later(1.0, others.cancel)  # Also if this wait ends.
-                    await asyncio.wait([others], timeout=1.0)
+                    await deliver_last(deliver(event, told[place:]))
                 raise
             logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
+
+
+async def deliver_last(work: Coroutine[Any, Any, None]) -> None:
+    """Deliver the final events of a call.
+
+    If the call's task is being cancelled, the listeners get one second. They get it also if the
+    task is cancelled again meanwhile, as anyio does: then nobody waits for them.
+    """
+    if (task := asyncio.current_task()) is None or not task.cancelling():
+        await work
+    else:
+        last = asyncio.ensure_future(work)
+        last.get_loop().call_later(1.0, last.cancel)
+        await asyncio.wait([last], timeout=1.0)
 
 
 def deliver_alone(event: Any, listeners: Listeners) -> None:

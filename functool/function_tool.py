@@ -16,6 +16,7 @@ from functool.binding.binder import Binder, LateBinder
 from functool.binding.functions import FunctionBinder
 from functool.call import ToolCall, ToolResult, ToolSchema, success_of, with_arguments
 from functool.context import Context
+from functool.delivery import deliver_last
 from functool.errors import DefinitionError
 from functool.executors import Executor, checked_executor, in_thread, inline
 from functool.generators import exhaust, exhaust_async
@@ -36,7 +37,6 @@ from functool.schema.parameters import EMPTY, Parameter
 from functool.schema.publish import Strict, publish
 from functool.schema.signature import FunctionSchema, describe, returned_schema
 from functool.schema.strict import Codec
-from functool.time_limit import deliver_last
 from functool.tool import Tool
 from functool.trip import Trip, started
 

@@ -96,18 +96,6 @@ async def stop(task: asyncio.Task[Any], unfinished: list[Any]) -> bool:
     return True
 
 
-async def deliver_last(work: Coroutine[Any, Any, None]) -> None:
-    """Deliver the final events of a call.
-
-    If the call's task is being cancelled, the listeners get one second.
-    """
-    task = asyncio.current_task()
-    if task is None or not task.cancelling():
-        await work
-    else:
-        (await run_for(work, executors.GRACE_SECONDS, "final events", [])).cancel()
-
-
 def failure_or_raise(error: Exception | asyncio.CancelledError) -> Exception:
     """Return the exception if it may become a failed result, else raise it again.
 

@@ -29,6 +29,7 @@ from functool.binding.json_text import Arguments
 from functool.binding.watch import Watch
 from functool.call import DATA, ToolCall, ToolResult, ToolSchema, failure_of, success_of, wrong_call
 from functool.context import Context, wrong_context
+from functool.delivery import deliver_last
 from functool.errors import ApprovalRequired, DefinitionError, ToolError, logger
 from functool.executors import inline
 from functool.guardrails.approval import with_edit_note, with_request
@@ -48,7 +49,7 @@ from functool.options import (
 )
 from functool.schema.json_schema import checked_parameters
 from functool.schema.publish import Strict, publish
-from functool.time_limit import checked_timeout, deliver_last, failure_or_raise, within
+from functool.time_limit import checked_timeout, failure_or_raise, within
 from functool.trip import Trip, started, verified
 
 MAX_ARGUMENT_BYTES = 1_048_576

@@ -14,6 +14,7 @@ from typing import Any
 
 from functool.call import ToolCall, ToolFailure, ToolResult, changed, failure_of, wrong_call
 from functool.context import Context
+from functool.delivery import deliver_last
 from functool.errors import (
     DefinitionError,
     ToolDisabledError,
@@ -23,7 +24,6 @@ from functool.errors import (
 )
 from functool.executors import GRACE_SECONDS, T
 from functool.options import checked_limit
-from functool.time_limit import deliver_last
 from functool.tool import Tool
 from functool.wrapper_tool import WrapperTool
 

@@ -8,7 +8,6 @@ import pytest
 
 from functool import FunctionTool, ToolCall, Toolset, Tripwire, WrapperTool
 from functool.executors import in_thread
-from functool.time_limit import deliver_last
 from tests.support import call, nothing_abandoned
 
 
@@ -99,48 +98,3 @@ def test_an_abandoned_body_ends_unheard(end, monkeypatch):
         return result.error.type
 
     assert (asyncio.run(main()), reported) == ("ToolTimeoutError", [])
-
-
-def test_last_words_take_as_long_as_they_need(monkeypatch):
-    """They are awaited to their end, also where that is longer than the grace."""
-    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.001)
-    said = []
-
-    async def speak():
-        await asyncio.sleep(0.05)
-        said.append("all")
-
-    asyncio.run(deliver_last(speak()))
-
-    assert said == ["all"]
-
-
-def test_last_words_do_not_hold_up_a_cancellation(monkeypatch):
-    """Who is being cancelled hears them, and leaves those that do not end, which are cut off."""
-    said = []
-
-    async def speak():
-        said.append("quick")
-
-    async def hang():
-        try:
-            await asyncio.Event().wait()
-        finally:
-            said.append("cut off")
-
-    async def call():
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await deliver_last(speak())
-            monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
-            await deliver_last(hang())
-
-    async def main():
-        task = asyncio.ensure_future(call())
-        await asyncio.sleep(0)
-        task.cancel()
-        done, _ = await asyncio.wait({task}, timeout=30)
-        return bool(done) and task.cancelled()
-
-    assert (asyncio.run(main()), said) == (True, ["quick", "cut off"])
