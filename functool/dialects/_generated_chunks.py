@@ -14,6 +14,9 @@ from functool.binding.json_text import MAX_DEPTH
 from functool.dialects._reply import NOT_WHOLE, TOO_DEEP, Reply, Written, no_such_call
 from functool.dialects._wire import get, mismatch
 
+COMPLETE = "STOP"
+"""Why an answer may end so that its last call is whole. At any other end it was cut off."""
+
 _FIELDS = ("candidates", "prompt_feedback", "usage_metadata", "response_id", "model_version")
 _NAMES = {*_FIELDS, "promptFeedback", "usageMetadata", "responseId", "modelVersion"}
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[(['\"])(.*?)\3\]", re.DOTALL | re.ASCII)
@@ -67,11 +70,10 @@ class GeneratedChunks:
                 self._last = None
         if is_cut_off(candidate) and self._last is not None and self._last.error is None:
             reply.refuse(self._last, ArgumentError(NOT_WHOLE))
-        reason = get(candidate, "finish_reason", "finishReason")
-        if reason is not None and _word(reason) != "FINISH_REASON_UNSPECIFIED":
+        if reason := _end_of(candidate):
             # A call whose last piece is missing has lost some, whatever the reason says.
             cut = self._cut or self._open is not None
-            reply.end(_word(reason), complete=_word(reason) == "STOP" and not cut)
+            reply.end(reason, complete=reason == COMPLETE and not cut)
 
     def _call(self, entry: Any, reply: Reply) -> None:
         name, args = get(entry, "name"), get(entry, "args")
@@ -139,8 +141,15 @@ def last_call(parts: Any) -> Any:
 
 
 def is_cut_off(candidate: Any) -> bool:
-    """Whether a candidate ends where its answer reached the limit of tokens."""
-    return _word(get(candidate, "finish_reason", "finishReason")) == "MAX_TOKENS"
+    """Whether a candidate ends in another way than it should, such as at its limit of tokens."""
+    return _end_of(candidate) not in ("", COMPLETE)
+
+
+def _end_of(candidate: Any) -> str:
+    """Return why a candidate ends, or an empty text if it goes on."""
+    reason = get(candidate, "finish_reason", "finishReason")
+    word = "" if reason is None else _word(reason)
+    return "" if word == "FINISH_REASON_UNSPECIFIED" else word
 
 
 def _word(reason: Any) -> str:

@@ -330,7 +330,9 @@ def test_calls_come_from_the_sdks_stream():
     assert [result.text for result in answers(found)] == ['["cats 0","cats 1"]', "pong"]
 
 
-@pytest.mark.parametrize(("reason", "runs"), [("MAX_TOKENS", False), ("STOP", True)])
+@pytest.mark.parametrize(
+    ("reason", "runs"), [("MAX_TOKENS", False), ("SAFETY", False), ("STOP", True)]
+)
 @pytest.mark.parametrize(
     ("behind", "after"),
     [([], None), ([{"text": ""}], None), ([], []), ([], [{"text": ""}])],
