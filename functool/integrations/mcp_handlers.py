@@ -28,7 +28,7 @@ from functool.integrations import mcp_approval as approval
 from functool.integrations.mcp_approval import Approved, Request
 from functool.integrations.mcp_contexts import Contexts, MakeContext, call_id
 from functool.integrations.mcp_served import Served, answer
-from functool.integrations.values import exit_refused, told
+from functool.integrations.values import exit_refused, outgoing
 from functool.layers.passing import is_passing
 
 Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
@@ -244,13 +244,13 @@ def _is_latest(request: Request) -> bool:
 
 def _progress_to(request: Request, tool: Tool) -> Callable[[ToolEvent], Awaitable[None]]:
     # Just below 0, which may be the first report. One more than this is exactly 1.
-    last = nextafter(0.0, -inf)
+    last, data_of = nextafter(0.0, -inf), outgoing(tool)
 
     async def forward(event: ToolEvent) -> None:
         nonlocal last
         if event.kind != "tool:progress":
             return
-        data = told(event, tool)
+        data = data_of(event)
         done, total = data.get("done"), data.get("total")
         # The protocol requires that progress rises with each report. A body may report otherwise.
         if done is None or not isfinite(done):

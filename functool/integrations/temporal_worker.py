@@ -28,7 +28,7 @@ from functool.integrations.temporal_outcome import (
     outcome_for,
     unknown_outcome,
 )
-from functool.integrations.values import told
+from functool.integrations.values import outgoing
 from functool.layers.journal import Journal
 from functool.layers.journal_errors import Interrupted, OutcomeUnknown
 from functool.layers.journal_once import key_of
@@ -178,11 +178,12 @@ def _raise_unless_asked() -> None:
 async def _alive(context: Context[Any], tool: Tool, call: ToolCall) -> AsyncIterator[None]:
     """Send heartbeats while a call runs, with the last progress that it reported."""
     progress: list[Any] = []
+    data_of = outgoing(tool)
 
     def listen(event: ToolEvent) -> None:
         mine = (event.tool_name, event.call_id) == (call.name, call.id)
         if event.kind == "tool:progress" and mine:  # Calls may share a context.
-            progress[:] = [_plain(told(event, tool))]
+            progress[:] = [_plain(data_of(event))]
             activity.heartbeat(*progress)
 
     async def beat(seconds: float) -> None:

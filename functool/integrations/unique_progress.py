@@ -10,7 +10,7 @@ from unique_toolkit.agentic.tools.tool_progress_reporter import ProgressState
 from unique_toolkit.language_model.schemas import LanguageModelFunction
 
 from functool import Tool, ToolEvent, ToolResult
-from functool.integrations.values import told
+from functool.integrations.values import outgoing
 
 _log = logging.getLogger("functool")
 
@@ -19,7 +19,7 @@ class Progress:
     """Passes the progress of one call to their reporter. `end` reports how the call ended."""
 
     def __init__(self, native: Any, tool: Tool, tool_call: LanguageModelFunction) -> None:
-        self._tool = tool
+        self._data_of = outgoing(tool)
         self._reporter = native.functool_reporter
         self._name = native.display_name()
         self._tool_call = tool_call
@@ -28,7 +28,7 @@ class Progress:
     async def __call__(self, event: ToolEvent) -> None:
         """Report a progress event. Other events are not for the reporter."""
         if event.kind == "tool:progress" and self._reporter is not None:
-            self._last = _text_of(told(event, self._tool))
+            self._last = _text_of(self._data_of(event))
             await self._notify(self._last, ProgressState.RUNNING)
 
     async def end(self, result: ToolResult) -> None:

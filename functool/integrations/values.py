@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -58,22 +58,27 @@ def reached(tool: Tool, call: ToolCall) -> Iterator[tuple[Tool, ToolCall]]:
             yield from reached(*find(replace(call, arguments=tool.bind(call.arguments).arguments)))
 
 
-def told(event: ToolEvent, tool: Tool) -> Mapping[str, Any]:
-    """Return the data of a report of progress that may leave the process, during a call of a tool.
+def outgoing(tool: Tool) -> Callable[[ToolEvent], Mapping[str, Any]]:
+    """Return a function from a report of progress to what of its data may leave the process.
 
-    A value that a generator yields may become the result, and no output guardrail has seen it. So
-    it is left out if the tool has output guardrails, or if another tool inside of it yielded it.
-    With output guardrails, the message of an untrusted tool is left out too, because its author is
-    somebody else, and that of another tool inside of it, because that one may be untrusted.
+    It is for one call of a tool. A value that a generator yields may become the result, and no
+    output guardrail has seen it. So it is left out if the tool has output guardrails, or if another
+    tool inside of it yielded it. With output guardrails, the message of an untrusted tool is left
+    out too, because its author is somebody else, and that of another tool inside of it, because
+    that one may be untrusted.
     """
-    inside = [*levels(tool)]
-    is_own = event.tool_name in {level.name for level in inside}
+    names = {level.name for level in levels(tool)}
     is_guarded = bool(tool.all_output_guardrails())
-    hidden = {"value"} if is_guarded or not is_own else set[str]()
-    is_trusted = is_own and not any(level.settings.untrusted for level in inside)
-    if is_guarded and not is_trusted:
-        hidden.add("message")
-    return {name: part for name, part in event.data.items() if name not in hidden}
+    is_trusted = not any(level.settings.untrusted for level in levels(tool))
+
+    def data_of(event: ToolEvent) -> Mapping[str, Any]:
+        is_own = event.tool_name in names
+        hidden = {"value"} if is_guarded or not is_own else set[str]()
+        if is_guarded and not (is_own and is_trusted):
+            hidden.add("message")
+        return {name: part for name, part in event.data.items() if name not in hidden}
+
+    return data_of
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:

@@ -405,10 +405,10 @@ def test_a_rule_lets_a_grant_cover_no_more_calls_than_it_has_uses(kwargs: Any) -
     assert (asyncio.run(main()), paid) == (["call-1", "call-2"], [9])
 
 
-@pytest.mark.parametrize("approved", [True, False])
-@pytest.mark.parametrize("amounts", [(9, 9, 9), (7, 9), (9, 7)], ids=["equal", "asked", "passed"])
-def test_calls_of_one_id_share_no_pass_of_a_rule(amounts: tuple[int, ...], approved: bool) -> None:
-    """Calls of a turn may have the same id. A grant of one use covers one of them, and a person decides about the others."""
+def paying(
+    client: ScriptedClient, *, uses: int
+) -> tuple[Agent, dict[str, Any], list[int], Context]:
+    """An agent whose rule lets payments of 9 pass, its run's arguments, what it paid, and the context."""
     paid: list[int] = []
 
     @FunctionTool(input_guardrails=[require_approval()])
@@ -418,14 +418,23 @@ def test_calls_of_one_id_share_no_pass_of_a_rule(amounts: tuple[int, ...], appro
         return "paid"
 
     context = Context()
-    context.grant(Grant.of(pay, {"amount": 9}, uses=1))
+    context.grant(Grant.of(pay, {"amount": 9}, uses=uses))
     rule = agent_framework.approval_rule(pay, context)
     agent = Agent(
-        client=ScriptedClient([("call_0", "pay", {"amount": amount}) for amount in amounts]),
+        client=client,
         tools=agent_framework.export_all(pay),
         middleware=[af.ToolApprovalMiddleware(auto_approval_rules=[rule])],
     )
     given = {"session": agent.create_session(), "function_invocation_kwargs": {"deps": context}}
+    return agent, given, paid, context
+
+
+@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize("amounts", [(9, 9, 9), (7, 9), (9, 7)], ids=["equal", "asked", "passed"])
+def test_calls_of_one_id_share_no_pass_of_a_rule(amounts: tuple[int, ...], approved: bool) -> None:
+    """Calls of a turn may have the same id. A grant of one use covers one of them, and a person decides about the others."""
+    client = ScriptedClient([("call_0", "pay", {"amount": amount}) for amount in amounts])
+    agent, given, paid, context = paying(client, uses=1)
 
     async def main() -> list[int]:
         asked = []
@@ -447,23 +456,8 @@ def test_calls_of_one_id_share_no_pass_of_a_rule(amounts: tuple[int, ...], appro
 
 def test_a_call_that_passes_the_rule_uses_up_its_grant() -> None:
     """A grant of two uses covers two calls, one after the other, and no third one."""
-    paid: list[int] = []
-
-    @FunctionTool(input_guardrails=[require_approval()])
-    def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return "paid"
-
-    context = Context()
-    context.grant(Grant.of(pay, {"amount": 9}, uses=2))
-    rule = agent_framework.approval_rule(pay, context)
-    agent = Agent(
-        client=ScriptedClient(*[[(f"c{n}", "pay", {"amount": 9})] for n in range(3)]),
-        tools=agent_framework.export_all(pay),
-        middleware=[af.ToolApprovalMiddleware(auto_approval_rules=[rule])],
-    )
-    given = {"session": agent.create_session(), "function_invocation_kwargs": {"deps": context}}
+    client = ScriptedClient(*[[(f"c{n}", "pay", {"amount": 9})] for n in range(3)])
+    agent, given, paid, context = paying(client, uses=2)
     response = asyncio.run(agent.run("go", **given))
     assert [one.function_call.call_id for one in response.user_input_requests] == ["c2"]
     assert (paid, context.grants()) == ([9, 9], [])

@@ -529,6 +529,18 @@ def test_the_worker_makes_the_context(host):
     assert result.text == "the worker's, for who"
 
 
+async def heartbeat_of(host, tool):
+    """The first details that the activity of the call "1" of a tool has sent."""
+    handle = host.server.client.get_activity_handle(f"{host.queue}run/{tool}/1")
+    details = None
+    while not details:
+        await asyncio.sleep(0.1)
+        with suppress(RPCError):  # It has not started yet.
+            shown = await handle.describe(include_heartbeat_details=True)
+            details = await shown.heartbeat_details()
+    return details
+
+
 def test_progress_becomes_the_heartbeat(host):
     """What a body tells of its progress stands in the activity, for operators."""
     told = asyncio.Event()
@@ -540,13 +552,7 @@ def test_progress_becomes_the_heartbeat(host):
 
     async def watched(tools):
         task = asyncio.create_task(tools.call(call("slow")))
-        handle = host.server.client.get_activity_handle(f"{host.queue}run/slow/1")
-        details = None
-        while not details:
-            await asyncio.sleep(0.1)
-            with suppress(RPCError):  # It has not started yet.
-                shown = await handle.describe(include_heartbeat_details=True)
-                details = await shown.heartbeat_details()
+        details = await heartbeat_of(host, "slow")
         told.set()
         await task
         return details
@@ -565,13 +571,7 @@ def test_a_yield_that_no_guardrail_has_seen_is_no_heartbeat(host):
 
     async def watched(tools):
         task = asyncio.create_task(tools.call(call("secret")))
-        handle = host.server.client.get_activity_handle(f"{host.queue}run/secret/1")
-        details = None
-        while not details:
-            await asyncio.sleep(0.1)
-            with suppress(RPCError):  # It has not started yet.
-                shown = await handle.describe(include_heartbeat_details=True)
-                details = await shown.heartbeat_details()
+        details = await heartbeat_of(host, "secret")
         told.set()
         return details, (await task).text
 
