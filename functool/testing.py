@@ -126,13 +126,14 @@ def _text_faults(name: str, description: str) -> Iterator[str]:
 
 
 def _schema_faults(schema: ToolSchema) -> Iterator[str]:
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator as Validator
 
-    meta = Draft202012Validator(Draft202012Validator.META_SCHEMA)
-    with suppress(RecursionError):  # A schema may be nested too deeply for this check.
-        for error in meta.iter_errors(schema.parameters):
+    try:
+        for error in Validator(Validator.META_SCHEMA).iter_errors(schema.parameters):
             where = f"at {error.json_path}: {error.message[:200]}"
             yield f"the schema is not valid JSON Schema 2020-12 {where}"
+    except RecursionError:
+        yield "the schema is nested too deeply to be compared with JSON Schema 2020-12"
     for name, part in (schema.plain.get("properties") or {}).items():
         if not isinstance(part, Mapping) or not part.get("description"):
             remedy = "describe it in the docstring or the annotation"
@@ -157,10 +158,9 @@ def _output_faults(schema: Mapping[str, Any], value: Any) -> Iterator[str]:
     from jsonschema import Draft202012Validator
     from referencing import Registry
 
-    validator = Draft202012Validator(schema, registry=Registry())
     with suppress(ValueError):  # A value with an iterator has no JSON form: it is compared itself.
         [value] = json.loads(to_json([value]))
-    for error in validator.iter_errors(value):
+    for error in Draft202012Validator(schema, registry=Registry()).iter_errors(value):
         yield f"the result does not fit the output schema at {error.json_path}: {error.validator}"
 
 

@@ -208,12 +208,13 @@ def test_one_tool_is_checked(given):
 
 
 def test_a_schema_that_is_nested_too_deeply_for_jsonschema_is_checked_all_the_same():
-    """What nobody can check is left out, and the other findings are there."""
+    """What nobody can check is a finding, and the other findings are there."""
     part = {"type": "string"}
     for _ in range(150):
         part = {"anyOf": [part, {"type": "integer"}]}
     tool = SchemaTool("look", "Look.", obj({"deep": part}), lambda arguments: "x")
 
     assert check_tool(tool) == [
-        "the parameter 'deep' has no description: describe it in the docstring or the annotation"
+        "the schema is nested too deeply to be compared with JSON Schema 2020-12",
+        "the parameter 'deep' has no description: describe it in the docstring or the annotation",
     ]
